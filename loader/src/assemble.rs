@@ -1,0 +1,93 @@
+//! [`Table`]: what a reader hands over, and its last step to a checked panel.
+//!
+//! Here the fingerprint is taken, so that it covers what the panel holds and not how it was read.
+
+use crate::{LoadError, SourceSettings, filter::RowFilter, rows::RowStore, wide::WideRows};
+use arrow::datatypes::ToByteSlice;
+use millstream_stage::{Panel, PanelSchema, Shard, TimeKind};
+use std::{path::PathBuf, sync::Arc};
+use xxhash_rust::xxh3::Xxh3;
+
+/// All wanted rows of a source, not yet sorted.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// File or table, as the user would call it.
+    pub(crate) place: String,
+    pub(crate) series_column: Option<String>,
+    pub(crate) time_column: String,
+    pub(crate) time_kind: TimeKind,
+    pub(crate) columns: Vec<String>,
+    pub(crate) inputs: usize,
+    pub(crate) rows: RowStore,
+    pub(crate) filter: RowFilter,
+}
+
+impl Table {
+    /// Takes over the rows of files.
+    pub(crate) fn from_wide(
+        settings: &SourceSettings,
+        files: &[PathBuf],
+        columns: Vec<String>,
+        inputs: usize,
+        rows: WideRows,
+    ) -> Result<Self, LoadError> {
+        let place = match files {
+            [file] => file.display().to_string(),
+            _ => settings.path.clone().unwrap_or_default(),
+        };
+        let (rows, time_kind, filter) = rows.finish();
+        let Some(time_kind) = time_kind else { return Err(LoadError::NoRows { place }) };
+        Ok(Table {
+            place,
+            series_column: settings.series_column().map(str::to_owned),
+            time_column: settings.time.clone(),
+            time_kind,
+            columns,
+            inputs,
+            rows,
+            filter,
+        })
+    }
+
+    /// Sorts the rows, cuts them into shards and checks them.
+    pub(crate) fn into_panel(self) -> Result<Panel, LoadError> {
+        let (series, shards) = self.rows.finish();
+        if shards.is_empty() {
+            return Err(LoadError::NoRows { place: self.place });
+        }
+        let absent = self.filter.absent(&series);
+        if !absent.is_empty() {
+            tracing::warn!(place = self.place, ?absent, "no rows for some of source.symbols");
+        }
+        let mut schema = PanelSchema {
+            series_column: self.series_column,
+            time_column: self.time_column,
+            time_kind: self.time_kind,
+            columns: self.columns,
+            inputs: self.inputs,
+            series,
+            fingerprint: String::new(),
+        };
+        schema.fingerprint = fingerprint(&schema, &shards);
+        Panel::new(Arc::new(schema), shards)
+            .map_err(|source| LoadError::NotAPanel { place: self.place, source })
+    }
+}
+
+/// Hashes what the panel holds, wherever its shards are cut. Buffers are hashed as they lie in
+/// memory: little-endian, like the cache.
+fn fingerprint(schema: &PanelSchema, shards: &[Shard]) -> String {
+    let mut hash = Xxh3::new();
+    for names in [&schema.columns, &schema.series] {
+        hash.update(&(names.len() as u64).to_le_bytes());
+        for name in names {
+            hash.update(&(name.len() as u64).to_le_bytes());
+            hash.update(name.as_bytes());
+        }
+    }
+    hash.update(&[schema.time_kind as u8]);
+    shards.iter().for_each(|shard| hash.update(shard.codes().to_byte_slice()));
+    shards.iter().for_each(|shard| hash.update(shard.times().to_byte_slice()));
+    shards.iter().for_each(|shard| hash.update(shard.values().to_byte_slice()));
+    format!("{:032x}", hash.digest128())
+}

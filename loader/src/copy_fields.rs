@@ -1,0 +1,336 @@
+//! The field types of PostgreSQL that a panel can use, and their binary forms.
+//!
+//! Every decoder takes the bytes of one field and answers `None` (or an error) when they do not
+//! have the form of its type; none can panic. A type that is not here is refused before any row is
+//! read.
+
+use crate::{decimal, rows::panel_value, time};
+use millstream_stage::TimeKind;
+use postgres::types::{Kind, Type};
+use std::{borrow::Cow, fmt::Write};
+
+/// Microseconds from 1970-01-01 to 2000-01-01, PostgreSQL's epoch.
+const EPOCH: i64 = 946_684_800_000_000;
+
+/// A column that names series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyField {
+    Text,
+    /// `char(n)`, whose trailing blanks mean nothing.
+    Padded,
+    Integer(IntegerField),
+}
+
+/// A column that holds times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeField {
+    Date,
+    Timestamp,
+    /// As a timestamp on the wire, and always UTC there; compared with zoned literals.
+    ZonedTimestamp,
+    Integer(IntegerField),
+    Text,
+}
+
+/// A column of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueField {
+    Integer(IntegerField),
+    Float4,
+    Float8,
+    Numeric,
+    Bool,
+}
+
+/// A signed integer of some size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IntegerField {
+    Int2,
+    Int4,
+    Int8,
+}
+
+/// Why a time was not decoded.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BadTime {
+    /// The bytes are not of the type.
+    Form,
+    /// They are, but no panel can hold the value.
+    Value(String),
+}
+
+impl KeyField {
+    pub(crate) fn of(kind: &Type) -> Option<Self> {
+        match kind {
+            kind if *kind == Type::BPCHAR => Some(KeyField::Padded),
+            kind if is_text(kind) || matches!(kind.kind(), Kind::Enum(_)) => Some(KeyField::Text),
+            kind => IntegerField::of(kind).map(KeyField::Integer),
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            KeyField::Text | KeyField::Padded => "UTF-8 text",
+            KeyField::Integer(integer) => integer.name(),
+        }
+    }
+
+    pub(crate) fn decode(self, bytes: &[u8]) -> Option<Cow<'_, str>> {
+        match self {
+            KeyField::Text => str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            KeyField::Padded => {
+                str::from_utf8(bytes).ok().map(|text| Cow::Borrowed(text.trim_end_matches(' ')))
+            }
+            KeyField::Integer(integer) => {
+                integer.decode(bytes).map(|number| Cow::Owned(number.to_string()))
+            }
+        }
+    }
+}
+
+impl TimeField {
+    pub(crate) fn of(kind: &Type) -> Option<Self> {
+        match *kind {
+            Type::DATE => Some(TimeField::Date),
+            Type::TIMESTAMP => Some(TimeField::Timestamp),
+            Type::TIMESTAMPTZ => Some(TimeField::ZonedTimestamp),
+            _ if is_text(kind) => Some(TimeField::Text),
+            _ => IntegerField::of(kind).map(TimeField::Integer),
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            TimeField::Date => "date",
+            TimeField::Timestamp => "timestamp",
+            TimeField::ZonedTimestamp => "timestamptz",
+            TimeField::Integer(integer) => integer.name(),
+            TimeField::Text => "UTF-8 text",
+        }
+    }
+
+    /// What its times are; `None` for text, where each row may differ.
+    pub(crate) fn kind(self) -> Option<TimeKind> {
+        match self {
+            TimeField::Date => Some(TimeKind::Date),
+            TimeField::Timestamp | TimeField::ZonedTimestamp => Some(TimeKind::Timestamp),
+            TimeField::Integer(_) => Some(TimeKind::Integer),
+            TimeField::Text => None,
+        }
+    }
+
+    pub(crate) fn decode(self, bytes: &[u8]) -> Result<(i64, TimeKind), BadTime> {
+        match self {
+            TimeField::Date => {
+                let days = i32::from_be_bytes(fixed(bytes).ok_or(BadTime::Form)?);
+                let infinite = days == i32::MAX || days == i32::MIN;
+                let time =
+                    i64::from(days).checked_mul(time::DAY).and_then(|t| t.checked_add(EPOCH));
+                finite(time.filter(|_| !infinite), days > 0).map(|time| (time, TimeKind::Date))
+            }
+            TimeField::Timestamp | TimeField::ZonedTimestamp => {
+                let micros = i64::from_be_bytes(fixed(bytes).ok_or(BadTime::Form)?);
+                let infinite = micros == i64::MAX || micros == i64::MIN;
+                let time = micros.checked_add(EPOCH).filter(|_| !infinite);
+                finite(time, micros > 0).map(|time| (time, TimeKind::Timestamp))
+            }
+            TimeField::Integer(integer) => {
+                let number = integer.decode(bytes).ok_or(BadTime::Form)?;
+                Ok((number, TimeKind::Integer))
+            }
+            TimeField::Text => {
+                let text = str::from_utf8(bytes).map_err(|_| BadTime::Form)?;
+                time::parse(text).ok_or_else(|| BadTime::Value(format!("{text:?}")))
+            }
+        }
+    }
+}
+
+/// Dates near the ends of their range do not fit 64 bits of microseconds either.
+fn finite(time: Option<i64>, positive: bool) -> Result<i64, BadTime> {
+    let value = if positive { "infinity" } else { "-infinity" };
+    time.ok_or_else(|| BadTime::Value(value.to_owned()))
+}
+
+impl ValueField {
+    pub(crate) fn of(kind: &Type) -> Option<Self> {
+        match *kind {
+            Type::FLOAT4 => Some(ValueField::Float4),
+            Type::FLOAT8 => Some(ValueField::Float8),
+            Type::NUMERIC => Some(ValueField::Numeric),
+            Type::BOOL => Some(ValueField::Bool),
+            _ => IntegerField::of(kind).map(ValueField::Integer),
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ValueField::Integer(integer) => integer.name(),
+            ValueField::Float4 => "float4",
+            ValueField::Float8 => "float8",
+            ValueField::Numeric => "numeric",
+            ValueField::Bool => "bool",
+        }
+    }
+
+    pub(crate) fn decode(self, bytes: &[u8]) -> Option<f32> {
+        match self {
+            ValueField::Integer(integer) => integer.decode(bytes).map(|n| panel_value(n as f64)),
+            ValueField::Float4 => {
+                fixed(bytes).map(|bytes| panel_value(f64::from(f32::from_be_bytes(bytes))))
+            }
+            ValueField::Float8 => fixed(bytes).map(|bytes| panel_value(f64::from_be_bytes(bytes))),
+            ValueField::Numeric => numeric(bytes).map(panel_value),
+            ValueField::Bool => match bytes {
+                [0] => Some(0.0),
+                [1] => Some(1.0),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl IntegerField {
+    fn of(kind: &Type) -> Option<Self> {
+        match *kind {
+            Type::INT2 => Some(IntegerField::Int2),
+            Type::INT4 => Some(IntegerField::Int4),
+            Type::INT8 => Some(IntegerField::Int8),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            IntegerField::Int2 => "int2",
+            IntegerField::Int4 => "int4",
+            IntegerField::Int8 => "int8",
+        }
+    }
+
+    fn decode(self, bytes: &[u8]) -> Option<i64> {
+        match self {
+            IntegerField::Int2 => fixed(bytes).map(|bytes| i16::from_be_bytes(bytes).into()),
+            IntegerField::Int4 => fixed(bytes).map(|bytes| i32::from_be_bytes(bytes).into()),
+            IntegerField::Int8 => fixed(bytes).map(i64::from_be_bytes),
+        }
+    }
+}
+
+fn is_text(kind: &Type) -> bool {
+    [Type::TEXT, Type::VARCHAR, Type::NAME].contains(kind)
+}
+
+fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    bytes.try_into().ok()
+}
+
+/// A `numeric`: how many base-10000 digits, the power of 10000 of the first, the sign, how many
+/// decimals to show, and the digits.
+fn numeric(bytes: &[u8]) -> Option<f64> {
+    let (head, digits) = bytes.split_first_chunk::<8>()?;
+    let count = u16::from_be_bytes([head[0], head[1]]);
+    let weight = i16::from_be_bytes([head[2], head[3]]);
+    let negative = match u16::from_be_bytes([head[4], head[5]]) {
+        0x0000 => false,
+        0x4000 => true,
+        0xc000 => return Some(f64::NAN),
+        0xd000 => return Some(f64::INFINITY),
+        0xf000 => return Some(f64::NEG_INFINITY),
+        _ => return None,
+    };
+    let (digits, rest) = digits.as_chunks::<2>();
+    if digits.len() != usize::from(count) || !rest.is_empty() {
+        return None;
+    }
+    let digits = digits.iter().map(|digit| u16::from_be_bytes(*digit));
+    if digits.clone().any(|digit| digit > 9999) {
+        return None;
+    }
+    let exponent = 4 * (i32::from(weight) + 1 - i32::from(count));
+    // Nine digits of four decimals are the most that always fit 128 bits.
+    let size = if count <= 9 {
+        decimal::nearest(digits.fold(0, |sum, digit| sum * 10_000 + u128::from(digit)), exponent)
+    } else {
+        let mut text = String::with_capacity(4 * usize::from(count) + 12);
+        for digit in digits {
+            write!(text, "{digit:04}").expect("a string takes all that is written");
+        }
+        write!(text, "e{exponent}").expect("a string takes all that is written");
+        decimal::parse(&text)
+    };
+    Some(if negative { -size } else { size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn numeric_bytes(sign: u16, weight: i16, digits: &[u16]) -> Vec<u8> {
+        let count = u16::try_from(digits.len()).unwrap();
+        let head = [count, weight.cast_unsigned(), sign, 0];
+        head.iter().chain(digits).flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    fn check_numeric(sign: u16, weight: i16, digits: &[u16], expected: Option<f64>) {
+        let found = numeric(&numeric_bytes(sign, weight, digits));
+        assert_eq!(found.map(f64::to_bits), expected.map(f64::to_bits), "{digits:?}");
+    }
+
+    #[test]
+    fn numerics_are_the_nearest_float() {
+        check_numeric(0, 0, &[], Some(0.0));
+        check_numeric(0, 0, &[1, 5000], Some(1.5));
+        check_numeric(0x4000, -1, &[1234, 5000], Some(-0.12345));
+        check_numeric(0, 2, &[1], Some(1e8));
+        check_numeric(0, 4, &[1, 2, 3, 4, 5], Some(1_0002_0003_0004_0005.0));
+        check_numeric(0, -5, &[1; 12], Some(1.000_100_010_001e-20));
+        check_numeric(0xd000, 0, &[], Some(f64::INFINITY));
+        check_numeric(0xf000, 0, &[], Some(f64::NEG_INFINITY));
+        check_numeric(0, 0, &[10_000], None);
+        check_numeric(0x1234, 0, &[1], None);
+        assert!(numeric(&numeric_bytes(0xc000, 0, &[])).unwrap().is_nan());
+        assert_eq!(numeric(&[0; 7]), None);
+        assert_eq!(numeric(&[0; 9]), None);
+    }
+
+    #[test]
+    fn times_without_a_number_are_refused() {
+        let infinity = |positive| {
+            Err(BadTime::Value(if positive { "infinity" } else { "-infinity" }.to_owned()))
+        };
+        assert_eq!(TimeField::Date.decode(&i32::MAX.to_be_bytes()), infinity(true));
+        assert_eq!(TimeField::Date.decode(&(i32::MIN + 1).to_be_bytes()), infinity(false));
+        assert_eq!(TimeField::Timestamp.decode(&i64::MIN.to_be_bytes()), infinity(false));
+        assert_eq!(TimeField::Timestamp.decode(&[1]), Err(BadTime::Form));
+        let day = TimeField::Date.decode(&0_i32.to_be_bytes());
+        assert_eq!(day, Ok((EPOCH, TimeKind::Date)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_field_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            use IntegerField::{Int2, Int4, Int8};
+            for integer in [Int2, Int4, Int8] {
+                ValueField::Integer(integer).decode(&bytes);
+                KeyField::Integer(integer).decode(&bytes);
+            }
+            for value in [ValueField::Float4, ValueField::Float8, ValueField::Numeric, ValueField::Bool] {
+                value.decode(&bytes);
+            }
+            KeyField::Padded.decode(&bytes);
+            for time in [TimeField::Date, TimeField::Timestamp, TimeField::Text] {
+                prop_assert!(!bytes.is_empty() || time.decode(&bytes).is_err());
+            }
+        }
+
+        #[test]
+        fn integers_as_numerics_are_exact(digits in prop::collection::vec(0_u16..10_000, 1..12)) {
+            let text: String = digits.iter().map(|digit| format!("{digit:04}")).collect();
+            let weight = i16::try_from(digits.len()).unwrap() - 1;
+            let expected: f64 = text.parse().unwrap();
+            prop_assert_eq!(numeric(&numeric_bytes(0, weight, &digits)), Some(expected));
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! CSV files with a header line to rows.
+//!
+//! Cells are read as text and converted here, not by arrow-csv's own inference: a series called
+//! `000001` keeps its zeros, and `NaN` or `NA` is a missing number rather than a reason to call a
+//! column text. What a column holds is decided by every row of every file, at the price of reading
+//! the files twice; nothing is guessed from a sample.
+
+use crate::{
+    LoadError, SourceSettings,
+    assemble::Table,
+    columns::{Content, Selection, TableColumn},
+    files,
+    filter::RowFilter,
+    wide::{BATCH_ROWS, MISSING, WideColumns, WideRows, parse_number},
+};
+use arrow::{
+    array::AsArray,
+    csv::{ReaderBuilder, reader::Format},
+    datatypes::{DataType, Field, Schema},
+    error::ArrowError,
+};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Reads the files that `source.path` means.
+pub(crate) fn read(
+    settings: &SourceSettings,
+    required: &[String],
+    progress: &mut dyn FnMut(u64),
+) -> Result<Table, LoadError> {
+    let files = files::find(settings)?;
+    let header = header(&files[0])?;
+    let contents = scan(&files, &header)?;
+    let place = files[0].display().to_string();
+    let table: Vec<TableColumn> = header
+        .iter()
+        .zip(contents)
+        .map(|(name, content)| TableColumn {
+            name: name.clone(),
+            kind: match content {
+                Content::Numbers => "numbers",
+                Content::Nothing => "empty",
+                Content::Other => "text",
+            }
+            .to_owned(),
+            content,
+        })
+        .collect();
+    let chosen = Selection::choose(&table, settings, required, &place)?;
+    let columns = WideColumns {
+        series: chosen.series.map(|column| header[column].clone()),
+        time: header[chosen.time].clone(),
+        values: chosen.value_names(&table),
+    };
+    let needed: Vec<usize> =
+        chosen.series.into_iter().chain([chosen.time]).chain(chosen.values.clone()).collect();
+    let mut rows = WideRows::new(columns, RowFilter::new(settings)?);
+    for file in &files {
+        rows.enter(&file.display().to_string());
+        for batch in open(file, &header, Some(needed.clone()))? {
+            rows.append(&batch.map_err(|source| broken(file, source))?)?;
+            progress(rows.rows());
+        }
+    }
+    Table::from_wide(settings, &files, chosen.value_names(&table), chosen.inputs, rows)
+}
+
+/// What each column holds, over all files.
+fn scan(files: &[PathBuf], header: &[String]) -> Result<Vec<Content>, LoadError> {
+    let mut contents = vec![Content::Nothing; header.len()];
+    for file in files {
+        for batch in open(file, header, None)? {
+            let batch = batch.map_err(|source| broken(file, source))?;
+            for (content, column) in contents.iter_mut().zip(batch.columns()) {
+                for text in column.as_string::<i32>().iter().flatten() {
+                    *content = match content {
+                        Content::Other => break,
+                        _ if parse_number(text).is_none() => Content::Other,
+                        Content::Nothing if is_missing(text) => Content::Nothing,
+                        _ => Content::Numbers,
+                    };
+                }
+            }
+        }
+    }
+    Ok(contents)
+}
+
+fn is_missing(text: &str) -> bool {
+    text.trim().is_empty() || MISSING.contains(&text.trim())
+}
+
+fn header(file: &Path) -> Result<Vec<String>, LoadError> {
+    let format = Format::default().with_header(true);
+    let (schema, _) =
+        format.infer_schema(open_file(file)?, Some(0)).map_err(|source| broken(file, source))?;
+    Ok(schema.fields().iter().map(|field| field.name().trim().to_owned()).collect())
+}
+
+/// Batches of text columns. The header must be the one of the first file: columns are found by
+/// position.
+fn open(
+    file: &Path,
+    expected: &[String],
+    needed: Option<Vec<usize>>,
+) -> Result<arrow::csv::Reader<File>, LoadError> {
+    let found = header(file)?;
+    if found != expected {
+        let reason = format!(
+            "its header is {found:?}, but the first file's is {expected:?}; files read together need the same columns in the same order"
+        );
+        return Err(broken(file, ArrowError::CsvError(reason)));
+    }
+    let fields: Vec<Field> =
+        expected.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
+    let builder = ReaderBuilder::new(Arc::new(Schema::new(fields)))
+        .with_header(true)
+        .with_batch_size(BATCH_ROWS);
+    let builder = match needed {
+        Some(columns) => builder.with_projection(columns),
+        None => builder,
+    };
+    builder.build(open_file(file)?).map_err(|source| broken(file, source))
+}
+
+fn open_file(file: &Path) -> Result<File, LoadError> {
+    File::open(file).map_err(|source| LoadError::ReadFile { path: file.to_path_buf(), source })
+}
+
+fn broken(file: &Path, source: ArrowError) -> LoadError {
+    LoadError::Csv { path: file.to_path_buf(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_stage::{Panel, TimeKind};
+
+    fn read_text(text: &str, change: impl Fn(&mut SourceSettings)) -> Result<Panel, LoadError> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t.csv");
+        std::fs::write(&file, text).unwrap();
+        let mut settings = SourceSettings {
+            kind: crate::SourceKind::Csv,
+            path: Some(file.to_str().unwrap().to_owned()),
+            ..SourceSettings::default()
+        };
+        change(&mut settings);
+        read(&settings, &[], &mut |_| {})?.into_panel()
+    }
+
+    #[test]
+    fn zeros_of_a_name_and_every_spelling_of_missing_survive() {
+        let text = "symbol,trade_date,a,b,note\n\
+                    000002,2020-01-02,1,NaN,x\n\
+                    000001,2020-01-03,,true,y\n\
+                    000001,2020-01-02,NA,-2.5e1,z\n";
+        let panel = read_text(text, |_| {}).unwrap();
+        let schema = panel.schema();
+        assert_eq!(schema.series, ["000001", "000002"]);
+        assert_eq!(
+            (schema.columns.as_slice(), schema.time_kind),
+            (["a", "b"].map(String::from).as_slice(), TimeKind::Date)
+        );
+        let values = panel.shards()[0].values();
+        assert!(values[0].is_nan() && values[2].is_nan() && values[5].is_nan());
+        assert_eq!((values[1], values[3], values[4]), (-25.0, 1.0, 1.0));
+    }
+
+    fn check_refused(text: &str, expected: &str) {
+        let error = read_text(text, |_| {}).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn bad_cells_are_refused_with_their_place() {
+        check_refused(
+            "symbol,trade_date,a\nx,2020-01-02,1\n,2020-01-03,1\n",
+            "row 2: column \"symbol\" is empty",
+        );
+        check_refused("symbol,trade_date,a\nx,,1\n", "row 1: column \"trade_date\" is empty");
+        check_refused(
+            "symbol,trade_date,a\nx,2.1.2020,1\n",
+            "column \"trade_date\" holds \"2.1.2020\"; expected YYYY-MM-DD",
+        );
+        check_refused(
+            "symbol,trade_date,a\nx,1,1\nx,2020-01-02,1\n",
+            "both dates and plain numbers",
+        );
+        check_refused("symbol,trade_date,a\nx,2020-01-02,one\n", "matches no numeric column");
+        check_refused("symbol,trade_date,a\n", "matches no numeric column");
+        check_refused("symbol,trade_date,a\nx,2020-01-02\n", "not a CSV table");
+    }
+
+    #[test]
+    fn two_rows_at_one_time_name_series_and_time() {
+        let text = "symbol,trade_date,a\nx,2020-01-02,1\nx,2020-01-02,2\n";
+        let error = read_text(text, |_| {}).unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.contains("\"x\" has two rows at 2020-01-02"), "{cause}");
+    }
+
+    #[test]
+    fn symbols_and_bounds_choose_rows() {
+        let text = "symbol,trade_date,a\nx,5,1\nx,6,2\nx,7,3\ny,6,4\n";
+        let panel = read_text(text, |settings| {
+            settings.symbols = vec!["x".to_owned()];
+            settings.from = Some("6".to_owned());
+            settings.to = Some("7".to_owned());
+        })
+        .unwrap();
+        assert_eq!(panel.shards()[0].values(), [2.0]);
+        let error = read_text(text, |settings| settings.from = Some("9".to_owned())).unwrap_err();
+        assert!(error.to_string().contains("gave no rows"), "{error}");
+    }
+
+    #[test]
+    fn a_table_without_a_series_column_is_one_series() {
+        let text = "trade_date,a\n2020-01-02 10:00:00,1\n2020-01-02,2\n";
+        let panel = read_text(text, |settings| settings.series = Some(String::new())).unwrap();
+        assert_eq!(panel.schema().series, ["series"]);
+        assert_eq!(panel.schema().time_kind, TimeKind::Timestamp);
+        assert_eq!(panel.shards()[0].values(), [2.0, 1.0]);
+    }
+}

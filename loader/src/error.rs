@@ -1,0 +1,357 @@
+//! [`LoadError`]: everything that can go wrong between a table and its panel.
+//!
+//! `place` is a file, a table or "the query", as the user would call it. Rows count from 1. No
+//! variant ever holds a connection string, so that no message can show a password.
+
+use millstream_stage::PanelError;
+use std::path::PathBuf;
+
+/// Why loading failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A kind of source needs a key that is not set.
+    #[error("source.kind = \"{kind}\" needs source.{key}: {expected}")]
+    MissingSetting {
+        /// The kind chosen.
+        kind: &'static str,
+        /// The key that is missing.
+        key: &'static str,
+        /// What to set it to.
+        expected: &'static str,
+    },
+    /// A key is set to something that cannot be used.
+    #[error("source.{key} = {value:?} cannot be used: {expected}")]
+    Setting {
+        /// The key.
+        key: &'static str,
+        /// What it is set to.
+        value: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// No file is there to read.
+    #[error(
+        "source.path = {path:?} matches no file; give a file, a glob, or a directory with *.{extension} files"
+    )]
+    NoFiles {
+        /// The setting.
+        path: String,
+        /// What a directory is searched for.
+        extension: &'static str,
+    },
+    /// A data file or folder cannot be read.
+    #[error("cannot read {path}")]
+    ReadFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file is not well-formed CSV.
+    #[error("{path} is not a CSV table with a header line")]
+    Csv {
+        /// The file.
+        path: PathBuf,
+        /// What the CSV reader said.
+        source: arrow::error::ArrowError,
+    },
+    /// A file is not well-formed Parquet.
+    #[error("{path} is not a readable Parquet file")]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What the Parquet reader said.
+        source: parquet::errors::ParquetError,
+    },
+    /// Arrow could not convert a column.
+    #[error("{place}: column {column:?} cannot be converted")]
+    Convert {
+        /// File or table.
+        place: String,
+        /// The column.
+        column: String,
+        /// What Arrow said.
+        source: arrow::error::ArrowError,
+    },
+    /// The settings name a column that the table does not have.
+    #[error(
+        "{place} has no column {column:?}, which {key} names{}; its columns are {columns}",
+        suggestion.as_ref().map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default()
+    )]
+    UnknownColumn {
+        /// File or table.
+        place: String,
+        /// The name that was not found.
+        column: String,
+        /// The setting that names it.
+        key: &'static str,
+        /// The closest name there is.
+        suggestion: Option<String>,
+        /// All names there are.
+        columns: String,
+    },
+    /// Two columns of a table share a name.
+    #[error("{place} has two columns called {column:?}; rename one")]
+    DuplicateColumn {
+        /// File or table.
+        place: String,
+        /// The name.
+        column: String,
+    },
+    /// The features match no numeric column.
+    #[error(
+        "{place}: source.features = {features} matches no numeric column besides series and time; its columns are {columns}"
+    )]
+    NoFeature {
+        /// File or table.
+        place: String,
+        /// The setting.
+        features: String,
+        /// All columns, with their types.
+        columns: String,
+    },
+    /// A feature or target is not a number.
+    #[error(
+        "{place}: column {column:?}, which {key} names, has type {found}; a feature or target must be numeric or boolean"
+    )]
+    NotNumeric {
+        /// File or table.
+        place: String,
+        /// The column.
+        column: String,
+        /// The setting that names it.
+        key: &'static str,
+        /// Its type.
+        found: String,
+    },
+    /// A feature or target is also the series or the time.
+    #[error(
+        "{place}: column {column:?} is the series or the time, so {key} cannot name it too; give it a copy under another name"
+    )]
+    KeyAsValue {
+        /// File or table.
+        place: String,
+        /// The column.
+        column: String,
+        /// The setting that names it.
+        key: &'static str,
+    },
+    /// The series or time column has a type that cannot be one.
+    #[error("{place}: column {column:?} has type {found}; source.{key} needs {expected}")]
+    KeyType {
+        /// File or table.
+        place: String,
+        /// The column.
+        column: String,
+        /// Which setting names it.
+        key: &'static str,
+        /// Its type.
+        found: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// A row has no series or no time.
+    #[error(
+        "{place}, row {row}: column {column:?} is empty; every row needs its series and time, so fill it or leave the row out"
+    )]
+    EmptyKey {
+        /// File or table.
+        place: String,
+        /// The row, from 1.
+        row: u64,
+        /// The column.
+        column: String,
+    },
+    /// A time cannot be read.
+    #[error("{place}, row {row}: column {column:?} holds {value}; expected {expected}")]
+    BadTime {
+        /// File or table.
+        place: String,
+        /// The row, from 1.
+        row: u64,
+        /// The column.
+        column: String,
+        /// What it holds.
+        value: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// A number cannot be read.
+    #[error("{place}, row {row}: column {column:?} holds {value:?}; expected a number")]
+    BadNumber {
+        /// File or table.
+        place: String,
+        /// The row, from 1.
+        row: u64,
+        /// The column.
+        column: String,
+        /// What it holds.
+        value: String,
+    },
+    /// The time column holds dates and plain numbers.
+    #[error(
+        "{place}: time column {column:?} holds both dates and plain numbers; use one of them throughout"
+    )]
+    MixedTimes {
+        /// File or table.
+        place: String,
+        /// The column.
+        column: String,
+    },
+    /// Nothing is left to load.
+    #[error(
+        "{place} gave no rows; check that it is not empty and what source.symbols, source.from, source.to and source.where leave of it"
+    )]
+    NoRows {
+        /// File or table.
+        place: String,
+    },
+    /// The rows are not a panel: a series has two rows at one time.
+    #[error("the rows of {place} do not make a panel")]
+    NotAPanel {
+        /// File or table.
+        place: String,
+        /// What is wrong with them.
+        source: PanelError,
+    },
+    /// The connection string does not parse. What the parser says may quote a password, so it is
+    /// not passed on.
+    #[error(
+        "source.url is not a PostgreSQL connection string; expected postgres://user@host:5432/database"
+    )]
+    Url,
+    /// The connection string asks for encryption.
+    #[error(
+        "source.url asks for sslmode=require, and this version connects without TLS only; use sslmode=prefer or disable over a network you trust, or a tunnel"
+    )]
+    Tls,
+    /// The server cannot be reached, or refuses.
+    #[error("cannot connect to {server}")]
+    Connect {
+        /// User, host, port and database.
+        server: String,
+        /// What went wrong.
+        source: ::postgres::Error,
+    },
+    /// The server refused a statement.
+    #[error("{server} could not {action}")]
+    Query {
+        /// User, host, port and database.
+        server: String,
+        /// What was asked of it.
+        action: String,
+        /// What it said.
+        source: ::postgres::Error,
+    },
+    /// The row stream broke off.
+    #[error("{server} stopped sending rows of {place} after row {row}")]
+    Stream {
+        /// User, host, port and database.
+        server: String,
+        /// Table or query.
+        place: String,
+        /// Rows received whole.
+        row: u64,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// The row stream is not what the server's protocol allows.
+    #[error(
+        "{place}, row {row}: the COPY stream is broken: expected {expected}; is something between here and the server changing the data?"
+    )]
+    Protocol {
+        /// Table or query.
+        place: String,
+        /// The row, from 1.
+        row: u64,
+        /// What should have come.
+        expected: &'static str,
+    },
+    /// A field of the row stream does not have the form of its type.
+    #[error("{place}, row {row}: column {column:?} is not a valid {kind} of {bytes} bytes")]
+    Field {
+        /// Table or query.
+        place: String,
+        /// The row, from 1.
+        row: u64,
+        /// The column.
+        column: String,
+        /// The type it should have.
+        kind: &'static str,
+        /// How long it is.
+        bytes: usize,
+    },
+    /// The cache folder cannot be written.
+    #[error(
+        "cannot write {path} in the panel cache; make it writable, point source.cache elsewhere, or switch the cache off with source.cache = \"\""
+    )]
+    WriteCache {
+        /// What was being written.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A shard cannot be encoded.
+    #[error("cannot write {path} in the panel cache")]
+    WriteShard {
+        /// What was being written.
+        path: PathBuf,
+        /// What Arrow said.
+        source: arrow::error::ArrowError,
+    },
+    /// A cache file is there but cannot be read.
+    #[error("cannot read {path} in the panel cache; run `millstream import` to write it again")]
+    ReadCache {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A cached shard is not as it was written.
+    #[error(
+        "{path} is damaged: MiB {mib} does not have the checksum it was written with; run `millstream import` to write it again"
+    )]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// Which MiB of it, from 0.
+        mib: usize,
+    },
+    /// A cached shard has the wrong length.
+    #[error(
+        "{path} is damaged from MiB {mib} on: it has {found} bytes and was written with {expected}; run `millstream import` to write it again"
+    )]
+    Length {
+        /// The file.
+        path: PathBuf,
+        /// Which MiB the shorter of the two ends in, from 0.
+        mib: u64,
+        /// Its length.
+        found: u64,
+        /// The length it was written with.
+        expected: u64,
+    },
+    /// A cached shard is whole but is not a shard.
+    #[error("{path} is not a panel shard; run `millstream import` to write it again")]
+    NotAShard {
+        /// The file.
+        path: PathBuf,
+        /// What Arrow said.
+        source: arrow::error::ArrowError,
+    },
+    /// A manifest is there but is not one.
+    #[error("{path} is not a panel manifest; run `millstream import` to write it again")]
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// There is nothing to verify.
+    #[error("no panel is cached for these settings in {path}; run `millstream import` first")]
+    NoCache {
+        /// The cache folder.
+        path: PathBuf,
+    },
+}

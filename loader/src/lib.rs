@@ -1,0 +1,61 @@
+//! The loader: a table to a panel.
+//!
+//! [`Loader`] is the source at the start of every millstream line. It reads rows from PostgreSQL,
+//! Parquet or CSV, or makes them up, as [`SourceSettings`] say, sorts them by series and time, and
+//! emits one [`Panel`](millstream_stage::Panel): the data set once, row-major, missing values as
+//! NaN. Numbers are rounded to the nearest `f64`, then to `f32`.
+//!
+//! Panels are cached on disk as uncompressed Arrow IPC files and memory-mapped, so that every run
+//! but the first starts at once. [`import`] reads a source anew and replaces the cached panel;
+//! [`verify`] checks the cached bytes. Everything that can go wrong is a [`LoadError`].
+//!
+//! Deliberately not here: windows, splits and scaling (normalize's business), and any guess about
+//! what a bad cell might have meant.
+//!
+//! ```
+//! use millstream_loader::{GenerateSettings, Loader, SourceSettings};
+//! use millstream_stage::Source;
+//!
+//! let settings = SourceSettings {
+//!     generate: GenerateSettings { series: 3.try_into()?, ..GenerateSettings::default() },
+//!     cache: String::new(), // off
+//!     ..SourceSettings::default()
+//! };
+//! let mut loader = Loader::new(settings, vec!["close_pct".to_owned()]);
+//! let panel = loader.next()?.expect("a loader emits one panel");
+//! assert_eq!(panel.schema().series, ["S000", "S001", "S002"]);
+//! assert_eq!(panel.schema().columns[..2], ["close_pct", "f001"]);
+//! assert_eq!(panel.schema().format_time(panel.shards()[0].times()[0]).len(), "2015-01-05".len());
+//! assert!(loader.next()?.is_none());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod assemble;
+mod cache;
+mod checksum;
+mod columns;
+mod copy_binary;
+mod copy_fields;
+mod csv;
+mod decimal;
+mod error;
+mod files;
+mod filter;
+mod generate;
+mod loader;
+mod manifest;
+mod mapped;
+mod parquet;
+mod postgres;
+mod rows;
+mod settings;
+mod shard_file;
+mod sql;
+mod time;
+mod wide;
+
+pub use crate::{
+    error::LoadError,
+    loader::{ImportReport, LoadProgress, Loader, Origin, import, verify},
+    settings::{GenerateSettings, SourceKind, SourceSettings},
+};

@@ -1,0 +1,188 @@
+//! [`Loader`], the source at the start of every line, and [`import`] and [`verify`].
+//!
+//! All three take the same way: from the cache if it has the panel, else from the source through
+//! the cache, so that a first run sees exactly the memory-mapped panel that later runs see.
+
+use crate::{
+    LoadError, SourceKind, SourceSettings, cache::CacheEntry, csv, generate, parquet, postgres,
+};
+use millstream_stage::{Item, Panel, Source};
+use serde::Serialize;
+use std::{fmt, path::PathBuf, time::Instant};
+
+/// Where rows are being read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The panel cache.
+    Cache,
+    /// The source itself.
+    Source,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Origin::Cache => "from cache",
+            Origin::Source => "from source",
+        })
+    }
+}
+
+/// How far loading has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadProgress {
+    /// Rows so far.
+    pub rows: u64,
+    /// Where they come from.
+    pub origin: Origin,
+}
+
+/// What an import, or a verification, found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ImportReport {
+    /// Rows of the panel.
+    pub rows: u64,
+    /// Series of the panel.
+    pub series: u64,
+    /// Bytes of the panel's data.
+    pub bytes: u64,
+    /// Seconds it took.
+    pub seconds: f64,
+    /// Folder of the cached panel; `None` when the cache is off.
+    pub cache: Option<PathBuf>,
+}
+
+/// Loads one panel: the [`Source`] at the start of a line.
+///
+/// A panel cached for the same settings is used without asking the source again. For files that
+/// includes their sizes and times of change; what has changed in a database is not noticed until
+/// the next [`import`].
+pub struct Loader {
+    settings: SourceSettings,
+    required: Vec<String>,
+    progress: Box<dyn FnMut(LoadProgress) + Send>,
+    done: bool,
+}
+
+impl Loader {
+    /// A loader for a source. `required` names the target columns: they must exist, and those that
+    /// [`SourceSettings::features`] does not match are loaded after the features.
+    #[must_use]
+    pub fn new(settings: SourceSettings, required: Vec<String>) -> Self {
+        Loader { settings, required, progress: Box::new(|_| {}), done: false }
+    }
+
+    /// Calls `observer` on the loading thread now and then, and once at the end.
+    #[must_use]
+    pub fn on_progress(mut self, observer: Box<dyn FnMut(LoadProgress) + Send>) -> Self {
+        self.progress = observer;
+        self
+    }
+}
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The settings may hold a password.
+        f.debug_struct("Loader")
+            .field("kind", &self.settings.kind)
+            .field("required", &self.required)
+            .field("done", &self.done)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Source for Loader {
+    type Out = Panel;
+    type Error = LoadError;
+
+    /// The panel, once.
+    ///
+    /// # Errors
+    /// Whatever keeps the source from being a panel, and a cache that is damaged or cannot be
+    /// written.
+    fn next(&mut self) -> Result<Option<Panel>, LoadError> {
+        if self.done {
+            return Ok(None);
+        }
+        self.done = true;
+        self.settings.check()?;
+        let cache = CacheEntry::locate(&self.settings, &self.required)?;
+        let cached = cache.as_ref().map(CacheEntry::open).transpose()?.flatten();
+        let panel = match cached {
+            Some(panel) => {
+                (self.progress)(LoadProgress { rows: panel.rows(), origin: Origin::Cache });
+                panel
+            }
+            None => {
+                read(&self.settings, &self.required, cache.as_ref(), false, &mut self.progress)?
+            }
+        };
+        Ok(Some(panel))
+    }
+}
+
+/// Reads the source anew, whatever is cached, and replaces the cached panel in one step.
+///
+/// # Errors
+/// Whatever keeps the source from being a panel, and a cache that cannot be written. What was
+/// cached before is then still there.
+pub fn import(
+    settings: &SourceSettings,
+    required: &[String],
+    progress: &mut dyn FnMut(LoadProgress),
+) -> Result<ImportReport, LoadError> {
+    let start = Instant::now();
+    settings.check()?;
+    let cache = CacheEntry::locate(settings, required)?;
+    let panel = read(settings, required, cache.as_ref(), true, progress)?;
+    Ok(report(&panel, start, cache.as_ref()))
+}
+
+/// Checks every checksum of the cached panel.
+///
+/// # Errors
+/// [`LoadError::Checksum`] or [`LoadError::Length`] for the first damage found, and
+/// [`LoadError::NoCache`] when nothing is cached for these settings.
+pub fn verify(settings: &SourceSettings, required: &[String]) -> Result<ImportReport, LoadError> {
+    let start = Instant::now();
+    settings.check()?;
+    let cache = CacheEntry::locate(settings, required)?;
+    match cache.as_ref().map(CacheEntry::open).transpose()?.flatten() {
+        Some(panel) => Ok(report(&panel, start, cache.as_ref())),
+        None => Err(LoadError::NoCache { path: PathBuf::from(&settings.cache) }),
+    }
+}
+
+fn report(panel: &Panel, start: Instant, cache: Option<&CacheEntry>) -> ImportReport {
+    ImportReport {
+        rows: panel.rows(),
+        series: panel.schema().series.len() as u64,
+        bytes: panel.bytes(),
+        seconds: start.elapsed().as_secs_f64(),
+        cache: cache.map(CacheEntry::folder),
+    }
+}
+
+/// Reads the source and, with a cache, swaps the panel for the one that later runs will open.
+fn read(
+    settings: &SourceSettings,
+    required: &[String],
+    cache: Option<&CacheEntry>,
+    replace: bool,
+    progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Panel, LoadError> {
+    let reserved = cache.map(CacheEntry::reserve).transpose()?;
+    let mut rows = |rows| progress(LoadProgress { rows, origin: Origin::Source });
+    let table = match settings.kind {
+        SourceKind::Generate => generate::read(settings, required, &mut rows)?,
+        SourceKind::Csv => csv::read(settings, required, &mut rows)?,
+        SourceKind::Parquet => parquet::read(settings, required, &mut rows)?,
+        SourceKind::Postgres => postgres::read(settings, required, &mut rows)?,
+    };
+    let panel = table.into_panel()?;
+    rows(panel.rows());
+    let Some((cache, folder)) = cache.zip(reserved) else { return Ok(panel) };
+    cache.write(&folder, &panel, replace)?;
+    drop(panel);
+    cache.open()?.ok_or_else(|| LoadError::NoCache { path: cache.folder() })
+}

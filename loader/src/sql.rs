@@ -1,0 +1,200 @@
+//! The SQL that asks PostgreSQL for a panel's rows.
+//!
+//! COPY takes no parameters, so names and values are quoted here. `source.query` and
+//! `source.where` are the user's own SQL and are passed on as they are; the transaction around
+//! them is read-only.
+
+use crate::{
+    LoadError, SourceSettings, copy_binary::CopyColumns, copy_fields::TimeField, filter::RowFilter,
+};
+use millstream_stage::TimeKind;
+
+/// What to read from.
+#[derive(Debug)]
+pub(crate) struct Relation {
+    /// What to put after `FROM`.
+    pub(crate) sql: String,
+    /// What to call it in messages.
+    pub(crate) place: String,
+}
+
+/// The relation that `source.table` or `source.query` names.
+pub(crate) fn relation(settings: &SourceSettings) -> Result<Relation, LoadError> {
+    match (&settings.table, &settings.query) {
+        (Some(table), None) => {
+            Ok(Relation { sql: quote_path(table)?, place: format!("table {table}") })
+        }
+        (None, Some(query)) => {
+            // The line break ends a comment that the query may close with.
+            let query = query.trim().trim_end_matches(';');
+            Ok(Relation { sql: format!("({query}\n) AS source"), place: "the query".to_owned() })
+        }
+        (Some(_), Some(_)) => Err(LoadError::Setting {
+            key: "query",
+            value: settings.query.clone().unwrap_or_default(),
+            expected: "source.table is set too; leave one of them out",
+        }),
+        (None, None) => Err(LoadError::MissingSetting {
+            kind: settings.kind.name(),
+            key: "table",
+            expected: "a table's name, or source.query with a SELECT",
+        }),
+    }
+}
+
+/// The statement that sends the rows.
+pub(crate) fn copy(
+    relation: &Relation,
+    columns: &CopyColumns,
+    settings: &SourceSettings,
+    filter: &RowFilter,
+) -> Result<String, LoadError> {
+    let series = columns.series.as_ref().map(|(name, _)| quote_name(name));
+    let time = quote_name(&columns.time.0);
+    let keys: Vec<String> = series.iter().cloned().chain([time.clone()]).collect();
+    let values = columns.values.iter().map(|(name, _)| quote_name(name));
+    let selected: Vec<String> = keys.iter().cloned().chain(values).collect();
+
+    let mut conditions = Vec::new();
+    if let Some(condition) = &settings.filter {
+        conditions.push(format!("({condition}\n)"));
+    }
+    if let (Some(series), false) = (&series, settings.symbols.is_empty()) {
+        let symbols: Result<Vec<String>, LoadError> =
+            settings.symbols.iter().map(|symbol| quote_value(symbol)).collect();
+        conditions.push(format!("{series} IN ({})", symbols?.join(", ")));
+    }
+    let (from, to) = filter.bounds();
+    for (bound, operator) in [(from, ">="), (to, "<")] {
+        if let Some(literal) = bound.and_then(|bound| time_literal(columns.time.1, bound)) {
+            conditions.push(format!("{time} {operator} {literal}"));
+        }
+    }
+    let condition = match conditions.as_slice() {
+        [] => String::new(),
+        conditions => format!(" WHERE {}", conditions.join(" AND ")),
+    };
+    Ok(format!(
+        "COPY (SELECT {} FROM {}{condition} ORDER BY {}) TO STDOUT (FORMAT binary)",
+        selected.join(", "),
+        relation.sql,
+        keys.join(", "),
+    ))
+}
+
+/// A bound in the type of the time column, so that an index serves; `None` for text, which the
+/// server would compare as text.
+fn time_literal(field: TimeField, bound: i64) -> Option<String> {
+    let moment = TimeKind::Timestamp.format(bound);
+    match field {
+        TimeField::Date | TimeField::Timestamp => Some(format!("TIMESTAMP '{moment}'")),
+        TimeField::ZonedTimestamp => Some(format!("TIMESTAMPTZ '{moment}+00'")),
+        TimeField::Integer(_) => Some(format!("({bound})")),
+        TimeField::Text => None,
+    }
+}
+
+/// Quotes `schema.table`. Parts that are quoted already may hold dots.
+fn quote_path(path: &str) -> Result<String, LoadError> {
+    let mut parts = vec![String::new()];
+    let mut quoted = false;
+    for letter in path.trim().chars() {
+        match letter {
+            '"' => quoted = !quoted,
+            '.' if !quoted => parts.push(String::new()),
+            _ => parts.last_mut().expect("there is always a last part").push(letter),
+        }
+    }
+    if quoted || parts.iter().any(String::is_empty) || path.contains('\0') {
+        return Err(LoadError::Setting {
+            key: "table",
+            value: path.to_owned(),
+            expected: "a name such as features, public.features or \"a schema\".\"a.table\"",
+        });
+    }
+    Ok(parts.iter().map(|part| quote_name(part)).collect::<Vec<_>>().join("."))
+}
+
+fn quote_name(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Quotes a string, whatever `standard_conforming_strings` is set to.
+fn quote_value(value: &str) -> Result<String, LoadError> {
+    if value.contains('\0') {
+        return Err(LoadError::Setting {
+            key: "symbols",
+            value: value.to_owned(),
+            expected: "PostgreSQL's text has no zero bytes",
+        });
+    }
+    let quoted = value.replace('\'', "''");
+    Ok(if quoted.contains('\\') {
+        format!(" E'{}'", quoted.replace('\\', "\\\\"))
+    } else {
+        format!("'{quoted}'")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copy_fields::{KeyField, ValueField};
+
+    fn check_copy(change: impl Fn(&mut SourceSettings), time: TimeField, expected: &str) {
+        let mut settings =
+            SourceSettings { table: Some("public.t".to_owned()), ..SourceSettings::default() };
+        change(&mut settings);
+        let columns = CopyColumns {
+            place: "t".to_owned(),
+            series: Some(("sym\"bol".to_owned(), KeyField::Text)),
+            time: ("day".to_owned(), time),
+            values: vec![("a".to_owned(), ValueField::Float8)],
+        };
+        let filter = RowFilter::new(&settings).unwrap();
+        let found = copy(&relation(&settings).unwrap(), &columns, &settings, &filter).unwrap();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn names_and_values_are_quoted() {
+        check_copy(
+            |settings| {
+                settings.symbols = vec!["it's".to_owned(), "a\\".to_owned()];
+                settings.filter = Some("a > 0 -- sane".to_owned());
+            },
+            TimeField::Text,
+            "COPY (SELECT \"sym\"\"bol\", \"day\", \"a\" FROM \"public\".\"t\" WHERE (a > 0 -- sane\n) \
+             AND \"sym\"\"bol\" IN ('it''s',  E'a\\\\') ORDER BY \"sym\"\"bol\", \"day\") TO STDOUT (FORMAT binary)",
+        );
+    }
+
+    #[test]
+    fn bounds_have_the_type_of_the_column() {
+        check_copy(
+            |settings| {
+                (settings.table, settings.query) = (None, Some("select 1;".to_owned()));
+                settings.from = Some("2020-01-01".to_owned());
+                settings.to = Some("2020-01-02 03:04:05.5".to_owned());
+            },
+            TimeField::ZonedTimestamp,
+            "COPY (SELECT \"sym\"\"bol\", \"day\", \"a\" FROM (select 1\n) AS source WHERE \
+             \"day\" >= TIMESTAMPTZ '2020-01-01 00:00:00+00' AND \"day\" < TIMESTAMPTZ '2020-01-02 03:04:05.500+00' \
+             ORDER BY \"sym\"\"bol\", \"day\") TO STDOUT (FORMAT binary)",
+        );
+    }
+
+    fn check_path(path: &str, expected: Option<&str>) {
+        assert_eq!(quote_path(path).ok().as_deref(), expected, "{path}");
+    }
+
+    #[test]
+    fn a_table_may_have_a_schema_and_quotes() {
+        check_path("t", Some("\"t\""));
+        check_path("public.Prices", Some("\"public\".\"Prices\""));
+        check_path("\"a.b\".\"c d\"", Some("\"a.b\".\"c d\""));
+        check_path("t; drop table t", Some("\"t; drop table t\""));
+        check_path("a.", None);
+        check_path("\"a", None);
+    }
+}

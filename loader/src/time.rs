@@ -1,0 +1,143 @@
+//! Times as text: ISO dates, timestamps and integers to the panel's `i64`.
+//!
+//! Only the forms that sort and mean the same everywhere are read; `3/4/2020` is refused rather
+//! than guessed at. An offset is applied, so that every time is UTC.
+
+use millstream_stage::TimeKind;
+
+/// Microseconds in a day.
+pub(crate) const DAY: i64 = 86_400_000_000;
+
+/// What [`parse`] reads, for error messages.
+pub(crate) const EXPECTED: &str =
+    "YYYY-MM-DD, YYYY-MM-DD HH:MM:SS[.ffffff] with an optional UTC offset, or an integer";
+
+/// Reads a time. Digits alone are a plain number.
+pub(crate) fn parse(text: &str) -> Option<(i64, TimeKind)> {
+    let text = text.trim();
+    if let Ok(number) = text.parse() {
+        return Some((number, TimeKind::Integer));
+    }
+    let (date, clock) = text.split_at_checked(10)?;
+    let day = parse_date(date.as_bytes())? * DAY;
+    if clock.is_empty() {
+        return Some((day, TimeKind::Date));
+    }
+    let clock = clock.strip_prefix(['T', ' '])?;
+    Some((day + parse_clock(clock.as_bytes())?, TimeKind::Timestamp))
+}
+
+/// Days since 1970-01-01 in the proleptic Gregorian calendar.
+///
+/// After Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+fn parse_date(text: &[u8]) -> Option<i64> {
+    let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *text else { return None };
+    let (year, month, day) = (digits(&[y1, y2, y3, y4])?, digits(&[m1, m2])?, digits(&[d1, d2])?);
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let length = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 if leap => 29,
+        2 => 28,
+        _ => return None,
+    };
+    (1..=length).contains(&day).then(|| days_from_civil(year, month, day))
+}
+
+fn parse_clock(text: &[u8]) -> Option<i64> {
+    let [h1, h2, b':', m1, m2, b':', s1, s2, rest @ ..] = text else { return None };
+    let (hour, minute, second) = (digits(&[*h1, *h2])?, digits(&[*m1, *m2])?, digits(&[*s1, *s2])?);
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let (fraction, zone) = match rest {
+        [b'.', rest @ ..] => {
+            let length = rest.iter().take_while(|c| c.is_ascii_digit()).count();
+            (parse_fraction(&rest[..length])?, &rest[length..])
+        }
+        _ => (0, rest),
+    };
+    Some(((hour * 60 + minute) * 60 + second) * 1_000_000 + fraction - parse_offset(zone)?)
+}
+
+/// Microseconds; digits beyond the sixth are dropped.
+fn parse_fraction(text: &[u8]) -> Option<i64> {
+    let length = text.len().min(6);
+    (length > 0).then_some(())?;
+    let scale = 10_i64.pow(6 - u32::try_from(length).ok()?);
+    Some(digits(&text[..length])? * scale)
+}
+
+fn parse_offset(text: &[u8]) -> Option<i64> {
+    let (sign, hour, minute) = match text {
+        [] | [b'Z'] => return Some(0),
+        [sign, h1, h2] => (sign, digits(&[*h1, *h2])?, 0),
+        [sign, h1, h2, b':', m1, m2] | [sign, h1, h2, m1, m2] => {
+            (sign, digits(&[*h1, *h2])?, digits(&[*m1, *m2])?)
+        }
+        _ => return None,
+    };
+    let offset = (hour * 60 + minute) * 60_000_000;
+    match sign {
+        b'+' => Some(offset),
+        b'-' => Some(-offset),
+        _ => None,
+    }
+}
+
+fn digits(text: &[u8]) -> Option<i64> {
+    text.iter().try_fold(0, |number, digit| {
+        digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<(&str, TimeKind)>) {
+        let found = parse(text).map(|(time, kind)| (kind.format(time), kind));
+        assert_eq!(found, expected.map(|(text, kind)| (text.to_owned(), kind)), "{text}");
+    }
+
+    #[test]
+    fn the_documented_forms_are_read() {
+        use TimeKind::{Date, Integer, Timestamp};
+        check("2015-01-05", Some(("2015-01-05", Date)));
+        check("0001-03-01", Some(("0001-03-01", Date)));
+        check("2016-02-29", Some(("2016-02-29", Date)));
+        check("1969-12-31 23:59:59.5", Some(("1969-12-31 23:59:59.500", Timestamp)));
+        check("2015-01-05T01:02:03Z", Some(("2015-01-05 01:02:03", Timestamp)));
+        check("2015-01-05 01:00:00+08:00", Some(("2015-01-04 17:00:00", Timestamp)));
+        check("2015-01-05 01:00:00.123456789-03", Some(("2015-01-05 04:00:00.123456", Timestamp)));
+        check(" 20150105 ", Some(("20150105", Integer)));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in [
+            "",
+            "2015-1-5",
+            "2015-02-29",
+            "2015-13-01",
+            "2015-01-05 1:00:00",
+            "2015-01-05 24:00:00",
+            "2015-01-05x01:00:00",
+            "2015-01-05 01:00:00.",
+            "2015-01-05 01:00:00 CET",
+            "05/01/2015",
+            "2015-01-0é",
+            "１２３４-01-01",
+        ] {
+            check(text, None);
+        }
+    }
+}

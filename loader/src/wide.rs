@@ -1,0 +1,360 @@
+//! Wide record batches, a column per field, to row-major rows.
+//!
+//! CSV and Parquet both end here. A batch is turned in a block small enough for the cache and its
+//! rows then go to the [`RowStore`]; which columns are wanted was decided before.
+
+use crate::{
+    LoadError, decimal,
+    filter::RowFilter,
+    rows::{RowStore, panel_value},
+    time::{self, DAY},
+};
+use arrow::{
+    array::{Array, AsArray, RecordBatch, StringArray},
+    compute::cast,
+    datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int64Type, TimeUnit},
+};
+use millstream_stage::TimeKind;
+use std::sync::Arc;
+
+/// Rows to ask a reader for at a time: with a hundred features, a block stays within the L2 cache.
+pub(crate) const BATCH_ROWS: usize = 2048;
+
+/// What a cell of a text column may hold instead of a number, besides nothing.
+pub(crate) const MISSING: [&str; 6] = ["NA", "N/A", "null", "NULL", "None", "-"];
+
+/// The columns to take from every batch, by name.
+#[derive(Debug, Clone)]
+pub(crate) struct WideColumns {
+    pub(crate) series: Option<String>,
+    pub(crate) time: String,
+    pub(crate) values: Vec<String>,
+}
+
+/// Collects the rows of wide batches.
+#[derive(Debug)]
+pub(crate) struct WideRows {
+    columns: WideColumns,
+    filter: RowFilter,
+    store: RowStore,
+    time_kind: Option<TimeKind>,
+    place: String,
+    /// Rows of this place that were seen, wanted or not.
+    seen: u64,
+    block: Vec<f32>,
+}
+
+impl WideRows {
+    pub(crate) fn new(columns: WideColumns, filter: RowFilter) -> Self {
+        let store = RowStore::new(columns.values.len());
+        WideRows {
+            columns,
+            filter,
+            store,
+            time_kind: None,
+            place: String::new(),
+            seen: 0,
+            block: Vec::new(),
+        }
+    }
+
+    /// Says which file the next batches are from.
+    pub(crate) fn enter(&mut self, place: &str) {
+        place.clone_into(&mut self.place);
+        self.seen = 0;
+    }
+
+    /// Rows kept so far.
+    pub(crate) fn rows(&self) -> u64 {
+        self.store.rows()
+    }
+
+    /// The rows, what their times are, and the filter that chose them. The kind is `None` when no
+    /// row was seen.
+    pub(crate) fn finish(self) -> (RowStore, Option<TimeKind>, RowFilter) {
+        (self.store, self.time_kind, self.filter)
+    }
+
+    /// Adds the wanted rows of a batch.
+    pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<(), LoadError> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let times = self.times(batch)?;
+        let names = self.names(batch)?;
+        self.fill_block(batch)?;
+        let width = self.columns.values.len();
+        for (row, time) in times.into_iter().enumerate() {
+            let name = names.as_ref().map_or(ONE_SERIES, |names| names.value(row));
+            if self.filter.admits_time(time) && self.filter.admits_series(name) {
+                let code = self.store.code(name);
+                self.store.push(code, time).copy_from_slice(&self.block[row * width..][..width]);
+            }
+        }
+        self.seen += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    fn names(&self, batch: &RecordBatch) -> Result<Option<StringArray>, LoadError> {
+        let Some(name) = &self.columns.series else { return Ok(None) };
+        let column = self.key_column(batch, name)?;
+        if !is_series_key(column.data_type()) {
+            return Err(LoadError::KeyType {
+                place: self.place.clone(),
+                column: name.clone(),
+                key: "series",
+                found: column.data_type().to_string(),
+                expected: "text or integers",
+            });
+        }
+        let names = self.convert(name, column, &DataType::Utf8)?.as_string::<i32>().clone();
+        match names.iter().position(|name| name.is_none_or(str::is_empty)) {
+            Some(row) => Err(self.empty_key(name, row)),
+            None => Ok(Some(names)),
+        }
+    }
+
+    fn times(&mut self, batch: &RecordBatch) -> Result<Vec<i64>, LoadError> {
+        let name = self.columns.time.clone();
+        let column = self.key_column(batch, &name)?;
+        let (times, kind) = match column.data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+                self.parse_times(&name, column)?
+            }
+            _ => self.convert_times(&name, column)?,
+        };
+        self.meet_kind(kind)?;
+        Ok(times)
+    }
+
+    fn convert_times(
+        &self,
+        name: &str,
+        column: &Arc<dyn Array>,
+    ) -> Result<(Vec<i64>, TimeKind), LoadError> {
+        let (kind, factor, divisor) = match column.data_type() {
+            DataType::Date32 => (TimeKind::Date, DAY, 1),
+            DataType::Date64 => (TimeKind::Date, 1_000, 1),
+            DataType::Timestamp(TimeUnit::Second, _) => (TimeKind::Timestamp, 1_000_000, 1),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => (TimeKind::Timestamp, 1_000, 1),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => (TimeKind::Timestamp, 1, 1),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => (TimeKind::Timestamp, 1, 1_000),
+            kind if kind.is_integer() => (TimeKind::Integer, 1, 1),
+            other => {
+                return Err(LoadError::KeyType {
+                    place: self.place.clone(),
+                    column: name.to_owned(),
+                    key: "time",
+                    found: other.to_string(),
+                    expected: "a date, a timestamp, an integer or text in ISO form",
+                });
+            }
+        };
+        let raw = self.convert(name, column, &DataType::Int64)?;
+        let raw = raw.as_primitive::<Int64Type>();
+        let mut times = Vec::with_capacity(raw.len());
+        for row in 0..raw.len() {
+            let time = raw.is_valid(row).then(|| raw.value(row).checked_mul(factor)).flatten();
+            let time = time.map(|time| time.div_euclid(divisor));
+            let in_place = |time: &i64| kind != TimeKind::Date || time.rem_euclid(DAY) == 0;
+            times.push(time.filter(in_place).ok_or_else(|| LoadError::BadTime {
+                place: self.place.clone(),
+                row: self.row(row),
+                column: name.to_owned(),
+                value: format!("{:?} ({})", raw.value(row), column.data_type()),
+                expected: "a whole day for a date, and a time that fits 64 bits of microseconds",
+            })?);
+        }
+        Ok((times, kind))
+    }
+
+    fn parse_times(
+        &self,
+        name: &str,
+        column: &Arc<dyn Array>,
+    ) -> Result<(Vec<i64>, TimeKind), LoadError> {
+        let texts = self.convert(name, column, &DataType::Utf8)?;
+        let texts = texts.as_string::<i32>();
+        let mut times = Vec::with_capacity(texts.len());
+        let mut found: Option<TimeKind> = None;
+        for (row, text) in texts.iter().enumerate() {
+            let text = text.unwrap_or_default();
+            if text.trim().is_empty() {
+                return Err(self.empty_key(name, row));
+            }
+            let (time, kind) = time::parse(text).ok_or_else(|| LoadError::BadTime {
+                place: self.place.clone(),
+                row: self.row(row),
+                column: name.to_owned(),
+                value: format!("{text:?}"),
+                expected: time::EXPECTED,
+            })?;
+            found = Some(self.common_kind(found, kind)?);
+            times.push(time);
+        }
+        Ok((times, found.expect("a batch with rows has times")))
+    }
+
+    fn meet_kind(&mut self, kind: TimeKind) -> Result<(), LoadError> {
+        if self.time_kind != Some(kind) {
+            let kind = self.common_kind(self.time_kind, kind)?;
+            self.filter.check_kind(kind)?;
+            self.time_kind = Some(kind);
+        }
+        Ok(())
+    }
+
+    /// Dates among timestamps are midnights; dates among numbers are a mistake.
+    fn common_kind(&self, known: Option<TimeKind>, kind: TimeKind) -> Result<TimeKind, LoadError> {
+        match known {
+            None => Ok(kind),
+            Some(known) if known == kind => Ok(kind),
+            Some(known) if known == TimeKind::Integer || kind == TimeKind::Integer => {
+                let (place, column) = (self.place.clone(), self.columns.time.clone());
+                Err(LoadError::MixedTimes { place, column })
+            }
+            Some(_) => Ok(TimeKind::Timestamp),
+        }
+    }
+
+    fn fill_block(&mut self, batch: &RecordBatch) -> Result<(), LoadError> {
+        let width = self.columns.values.len();
+        let mut block = std::mem::take(&mut self.block);
+        block.clear();
+        block.resize(batch.num_rows() * width, f32::NAN);
+        for (position, name) in self.columns.values.iter().enumerate() {
+            let column = self.column(batch, name, "source.features")?;
+            let cells = block[position..].iter_mut().step_by(width);
+            self.fill_cells(name, column, cells)?;
+        }
+        self.block = block;
+        Ok(())
+    }
+
+    fn fill_cells<'a>(
+        &self,
+        name: &str,
+        column: &Arc<dyn Array>,
+        cells: impl Iterator<Item = &'a mut f32>,
+    ) -> Result<(), LoadError> {
+        let cells = cells.enumerate().filter(|(row, _)| column.is_valid(*row));
+        match column.data_type() {
+            DataType::Null => {}
+            DataType::Float32 => {
+                let values = column.as_primitive::<Float32Type>().values();
+                cells.for_each(|(row, cell)| *cell = panel_value(f64::from(values[row])));
+            }
+            DataType::Decimal128(_, scale) => {
+                let values = column.as_primitive::<Decimal128Type>().values();
+                for (row, cell) in cells {
+                    let size = decimal::nearest(values[row].unsigned_abs(), -i32::from(*scale));
+                    *cell = panel_value(if values[row] < 0 { -size } else { size });
+                }
+            }
+            DataType::Utf8 => {
+                let texts = column.as_string::<i32>();
+                for (row, cell) in cells {
+                    let text = texts.value(row);
+                    let number = parse_number(text).ok_or_else(|| LoadError::BadNumber {
+                        place: self.place.clone(),
+                        row: self.row(row),
+                        column: name.to_owned(),
+                        value: text.to_owned(),
+                    })?;
+                    *cell = panel_value(number);
+                }
+            }
+            _ => {
+                let values = self.convert(name, column, &DataType::Float64)?;
+                let values = values.as_primitive::<Float64Type>();
+                cells.for_each(|(row, cell)| *cell = panel_value(values.value(row)));
+            }
+        }
+        Ok(())
+    }
+
+    fn key_column<'a>(
+        &self,
+        batch: &'a RecordBatch,
+        name: &str,
+    ) -> Result<&'a Arc<dyn Array>, LoadError> {
+        let column = self.column(batch, name, "source.series or source.time")?;
+        match (0..column.len()).find(|row| column.is_null(*row)) {
+            Some(row) => Err(self.empty_key(name, row)),
+            None => Ok(column),
+        }
+    }
+
+    fn column<'a>(
+        &self,
+        batch: &'a RecordBatch,
+        name: &str,
+        key: &'static str,
+    ) -> Result<&'a Arc<dyn Array>, LoadError> {
+        batch.column_by_name(name).ok_or_else(|| LoadError::UnknownColumn {
+            place: self.place.clone(),
+            column: name.to_owned(),
+            key,
+            suggestion: None,
+            columns: batch
+                .schema()
+                .fields()
+                .iter()
+                .map(|f| f.name().as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+    }
+
+    fn convert(
+        &self,
+        name: &str,
+        column: &Arc<dyn Array>,
+        to: &DataType,
+    ) -> Result<Arc<dyn Array>, LoadError> {
+        if column.data_type() == to {
+            return Ok(Arc::clone(column));
+        }
+        let (place, column_name) = (&self.place, name);
+        cast(column, to).map_err(|source| LoadError::Convert {
+            place: place.clone(),
+            column: column_name.to_owned(),
+            source,
+        })
+    }
+
+    fn empty_key(&self, name: &str, row: usize) -> LoadError {
+        let (place, row) = (self.place.clone(), self.row(row));
+        LoadError::EmptyKey { place, row, column: name.to_owned() }
+    }
+
+    fn row(&self, row: usize) -> u64 {
+        self.seen + row as u64 + 1
+    }
+}
+
+/// What the only series is called when a table has no series column.
+pub(crate) const ONE_SERIES: &str = "series";
+
+/// Whether a type can name series.
+fn is_series_key(kind: &DataType) -> bool {
+    match kind {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_series_key(values),
+        other => other.is_integer(),
+    }
+}
+
+/// Reads a number as people write them in text files: missing is NaN, a truth value 1 or 0.
+pub(crate) fn parse_number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    if text.is_empty() || MISSING.contains(&text) {
+        return Some(f64::NAN);
+    }
+    match text.parse() {
+        Ok(number) => Some(number),
+        Err(_) if text.eq_ignore_ascii_case("true") => Some(1.0),
+        Err(_) if text.eq_ignore_ascii_case("false") => Some(0.0),
+        Err(_) => None,
+    }
+}

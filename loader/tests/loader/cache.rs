@@ -1,0 +1,205 @@
+//! The cache: bit-equal, whole or absent, and honest about damage.
+
+use crate::support::{load, rows};
+use millstream_loader::{
+    GenerateSettings, LoadError, LoadProgress, Loader, Origin, SourceKind, SourceSettings, import,
+    verify,
+};
+use millstream_stage::Source;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::mpsc,
+};
+
+fn settings(cache: &Path) -> SourceSettings {
+    let size = |n: usize| n.try_into().unwrap();
+    SourceSettings {
+        cache: cache.to_str().unwrap().to_owned(),
+        generate: GenerateSettings {
+            series: size(300),
+            rows: size(100),
+            features: size(20),
+            missing: 0.1,
+            ..GenerateSettings::default()
+        },
+        ..SourceSettings::default()
+    }
+}
+
+fn target() -> Vec<String> {
+    vec!["close_pct".to_owned()]
+}
+
+/// Loads and says where the rows came from.
+fn load_from(settings: &SourceSettings) -> (Origin, u64) {
+    let (sender, receiver) = mpsc::channel();
+    let mut loader = Loader::new(settings.clone(), target())
+        .on_progress(Box::new(move |progress: LoadProgress| sender.send(progress).unwrap()));
+    let panel = loader.next().unwrap().unwrap();
+    drop(loader);
+    let last = receiver.iter().last().unwrap();
+    assert_eq!(last.rows, panel.row_count() as u64);
+    (last.origin, last.rows)
+}
+
+fn only_entry(cache: &Path) -> PathBuf {
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(cache).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    entries.remove(0)
+}
+
+#[test]
+fn a_cached_panel_is_the_same_to_the_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let cached = settings(dir.path());
+    let direct = load(&SourceSettings { cache: String::new(), ..cached.clone() }).unwrap();
+    for origin in [Origin::Source, Origin::Cache] {
+        assert_eq!(load_from(&cached).0, origin);
+        let panel = load(&cached).unwrap();
+        assert_eq!(panel.schema(), direct.schema());
+        assert_eq!(rows(&panel), rows(&direct));
+    }
+    assert!(rows(&direct).iter().any(|(_, _, bits)| bits.contains(&f32::NAN.to_bits())));
+}
+
+#[test]
+fn other_settings_and_targets_are_other_panels() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = settings(dir.path());
+    load(&base).unwrap();
+    let mut other = base.clone();
+    other.generate.seed = 8;
+    assert_eq!(load_from(&other).0, Origin::Source);
+    let mut fewer = base.clone();
+    fewer.symbols = vec!["S001".to_owned()];
+    assert_eq!(load_from(&fewer).0, Origin::Source);
+    assert!(matches!(verify(&base, &["f001".to_owned()]), Err(LoadError::NoCache { .. })));
+    assert_eq!(load_from(&base).0, Origin::Cache);
+}
+
+#[test]
+fn a_changed_file_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("t.csv");
+    fs::write(&file, "symbol,trade_date,close_pct\na,1,1\n").unwrap();
+    let settings = SourceSettings {
+        kind: SourceKind::Csv,
+        path: Some(file.to_str().unwrap().to_owned()),
+        cache: dir.path().join("cache").to_str().unwrap().to_owned(),
+        ..SourceSettings::default()
+    };
+    assert_eq!(load_from(&settings), (Origin::Source, 1));
+    assert_eq!(load_from(&settings), (Origin::Cache, 1));
+    fs::write(&file, "symbol,trade_date,close_pct\na,1,1\na,2,2\n").unwrap();
+    assert_eq!(load_from(&settings), (Origin::Source, 2));
+}
+
+fn check_damage(damage: impl Fn(&Path), expected: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings(dir.path());
+    load(&settings).unwrap();
+    damage(&only_entry(dir.path()).join("shard-0000.arrow"));
+    for error in [load(&settings).unwrap_err(), verify(&settings, &target()).unwrap_err()] {
+        let error = error.to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(
+            error.contains("shard-0000.arrow") && error.contains("run `millstream import`"),
+            "{error}"
+        );
+    }
+    import(&settings, &target(), &mut |_| {}).unwrap();
+    load(&settings).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_is_found_and_its_mib_named() {
+    let flip = |at: usize| {
+        move |shard: &Path| {
+            let mut bytes = fs::read(shard).unwrap();
+            bytes[at] ^= 1;
+            fs::write(shard, bytes).unwrap();
+        }
+    };
+    check_damage(flip(0), "is damaged: MiB 0 does");
+    check_damage(flip((1 << 20) + 12_345), "is damaged: MiB 1 does");
+}
+
+#[test]
+fn a_shard_that_breaks_off_or_is_gone_is_found() {
+    let cut = |shard: &Path| {
+        let bytes = fs::read(shard).unwrap();
+        fs::write(shard, &bytes[..bytes.len() - 1]).unwrap();
+    };
+    check_damage(cut, "is damaged from MiB 2 on");
+    check_damage(|shard| fs::write(shard, "").unwrap(), "is damaged from MiB 0 on: it has 0 bytes");
+    check_damage(|shard| fs::remove_file(shard).unwrap(), "cannot read");
+}
+
+#[test]
+fn a_folder_without_a_manifest_of_this_version_is_no_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings(dir.path());
+    load(&settings).unwrap();
+    let manifest = only_entry(dir.path()).join("manifest.json");
+    fs::write(&manifest, "{\"version\": 0}").unwrap();
+    assert_eq!(load_from(&settings).0, Origin::Source);
+    fs::remove_file(&manifest).unwrap();
+    assert_eq!(load_from(&settings).0, Origin::Source);
+    assert_eq!(load_from(&settings).0, Origin::Cache);
+    only_entry(dir.path());
+}
+
+#[test]
+fn what_dead_processes_left_is_removed_and_what_living_ones_write_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    // Process numbers end far below this one.
+    let dead = dir.path().join("00.partial-4194999999-0");
+    let living = dir.path().join("00.partial-1-0");
+    for folder in [&dead, &living] {
+        fs::create_dir_all(folder.join("inner")).unwrap();
+    }
+    load(&settings(dir.path())).unwrap();
+    assert!(!dead.exists() && living.exists());
+}
+
+#[test]
+fn import_replaces_a_panel_that_is_in_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings(dir.path());
+    let before = load(&settings).unwrap();
+    let expected = rows(&before);
+    let report = import(&settings, &target(), &mut |_| {}).unwrap();
+    assert_eq!(rows(&before), expected);
+    assert_eq!((report.rows, report.series), (before.row_count() as u64, 300));
+    assert_eq!(report.cache.as_deref(), Some(only_entry(dir.path()).as_path()));
+    let verified = verify(&settings, &target()).unwrap();
+    assert_eq!((verified.rows, verified.bytes), (report.rows, report.bytes));
+    let off = SourceSettings { cache: String::new(), ..settings };
+    let json = serde_json::to_value(import(&off, &target(), &mut |_| {}).unwrap()).unwrap();
+    assert!(json["cache"].is_null() && json["bytes"] == report.bytes);
+}
+
+#[test]
+fn loaders_that_race_for_the_cache_all_get_the_panel() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = settings(dir.path());
+    let prints: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| load(&settings).unwrap().schema().fingerprint.clone()))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(prints.iter().all(|print| *print == prints[0]));
+    only_entry(dir.path());
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_named_with_its_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a-file");
+    fs::write(&file, "").unwrap();
+    let error = load(&settings(&file.join("cache"))).unwrap_err().to_string();
+    assert!(error.contains("a-file") && error.contains("source.cache"), "{error}");
+}

@@ -1,0 +1,11 @@
+//! The loader from outside: one binary, so that Arrow and Parquet are linked once.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy.toml allows it in test functions, not in their helpers"
+)]
+
+mod cache;
+mod files;
+mod postgres;
+mod support;

@@ -1,0 +1,101 @@
+//! Every flag of the `millstream` command, and nothing else.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Keeps the training device fed: table in, trained weights and forecasts out.
+#[derive(Debug, Parser)]
+#[command(
+    name = "millstream",
+    version,
+    after_help = "\
+Examples:
+  millstream pipeline                             generate data, train, forecast, summarise
+  millstream train --set train.epochs=3           one setting changed for one run
+  MILLSTREAM_TRAIN__SEED=7 millstream train       the same, from the environment
+  millstream train --resume runs/2026-11-16_09-30-00
+  millstream predict --output forecasts.csv       forecasts of the newest run
+  millstream import --config stocks.toml          read the source into the cache
+  millstream doctor                               what is here and what is missing
+
+Settings come from pipeline.toml (or --config), then MILLSTREAM_SECTION__KEY, then --set.
+
+Exit codes: 0 done, 1 anything not below, 2 usage or settings, 3 data, 4 device, 5 interrupted."
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train, then forecast the test part, then summarise both
+    Pipeline(TrainArgs),
+    /// Train a model into a new run directory
+    Train(TrainArgs),
+    /// Forecast with a trained run
+    Predict(PredictArgs),
+    /// Read the source into the cache
+    Import(ImportArgs),
+    /// Say what device, libtorch, driver, memory and database are here, and what is missing
+    Doctor(Common),
+    /// Print a completion script for your shell
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Flags of every command that reads settings.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Settings file; without it pipeline.toml if there is one, else the defaults
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Change one setting, e.g. --set train.epochs=3 (may be repeated)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Print the result as one JSON object, the last line on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrainArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Go on with an interrupted run; it keeps its own settings
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "set"])]
+    pub(crate) resume: Option<PathBuf>,
+    /// Also write trace.json (Chrome, Perfetto) into the run directory
+    #[arg(long)]
+    pub(crate) trace: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PredictArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Run directory; without it the newest in run.dir
+    #[arg(long, value_name = "RUN", conflicts_with = "config")]
+    pub(crate) run: Option<PathBuf>,
+    /// Where to write; .csv writes CSV, anything else Parquet [default: RUN/predictions.parquet]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// First time to forecast [default: where the run's test part begins]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Do not read the source; check every byte of the cache
+    #[arg(long)]
+    pub(crate) verify: bool,
+}

@@ -1,0 +1,125 @@
+//! What goes wrong, as one line and an exit code.
+
+use millstream_loader::LoadError;
+use millstream_normalize::NormalizeError;
+use millstream_predictor::PredictError;
+use millstream_prefetch::DeviceError;
+use millstream_stage::PipelineError;
+use millstream_trainer::TrainError;
+use std::{error::Error, fmt, process::ExitCode};
+
+/// The documented exit codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    Other = 1,
+    Settings = 2,
+    Data = 3,
+    Device = 4,
+    Interrupted = 5,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> ExitCode {
+        ExitCode::from(code as u8)
+    }
+}
+
+/// A failed command.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Failure { code, source: source.into() }
+    }
+
+    pub(crate) fn settings(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Failure::new(Code::Settings, source)
+    }
+}
+
+/// One line: the error and what caused it, from the outside in.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = self.source.to_string();
+        let mut cause = self.source.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // Some libraries repeat their source in their own message.
+            if !line.contains(&text) {
+                line.push_str(": ");
+                line.push_str(&text);
+            }
+            cause = error.source();
+        }
+        f.write_str(&line.lines().collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        let code = load_code(&error);
+        Failure::new(code, error)
+    }
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        Failure::new(Code::Device, error)
+    }
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        let code = train_code(&error);
+        Failure::new(code, error)
+    }
+}
+
+impl From<PredictError> for Failure {
+    fn from(error: PredictError) -> Self {
+        Failure::new(Code::Other, error)
+    }
+}
+
+impl From<PipelineError> for Failure {
+    fn from(error: PipelineError) -> Self {
+        let source = error.source;
+        let code = if let Some(error) = source.downcast_ref::<LoadError>() {
+            load_code(error)
+        } else if let Some(error) = source.downcast_ref::<NormalizeError>() {
+            normalize_code(error)
+        } else if let Some(error) = source.downcast_ref::<TrainError>() {
+            train_code(error)
+        } else {
+            Code::Other
+        };
+        Failure { code, source }
+    }
+}
+
+fn load_code(error: &LoadError) -> Code {
+    match error {
+        LoadError::MissingSetting { .. } | LoadError::Setting { .. } => Code::Settings,
+        _ => Code::Data,
+    }
+}
+
+fn normalize_code(error: &NormalizeError) -> Code {
+    match error {
+        NormalizeError::Share { .. }
+        | NormalizeError::BorderFormat { .. }
+        | NormalizeError::NoTarget => Code::Settings,
+        _ => Code::Data,
+    }
+}
+
+fn train_code(error: &TrainError) -> Code {
+    match error {
+        TrainError::Setting { .. } => Code::Settings,
+        _ => Code::Other,
+    }
+}

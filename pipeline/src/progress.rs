@@ -1,0 +1,123 @@
+//! What a person sees while a line runs: bars on a terminal, plain lines elsewhere, on stderr.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use millstream_loader::LoadProgress;
+use millstream_trainer::Progress;
+use std::{
+    io::{IsTerminal, stderr},
+    time::Duration,
+};
+
+/// Where messages and bars go.
+#[derive(Debug, Clone)]
+pub(crate) struct Display {
+    bar: ProgressBar,
+    terminal: bool,
+    quiet: bool,
+}
+
+impl Display {
+    pub(crate) fn new(quiet: bool) -> Self {
+        let terminal = stderr().is_terminal() && !quiet;
+        let target =
+            if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        Display { bar: ProgressBar::with_draw_target(None, target), terminal, quiet }
+    }
+
+    /// One line that stays.
+    pub(crate) fn say(&self, line: &str) {
+        if self.terminal {
+            self.bar.suspend(|| eprintln!("{line}"));
+        } else if !self.quiet {
+            eprintln!("{line}");
+        }
+    }
+
+    pub(crate) fn loading(&self, progress: LoadProgress) {
+        if !self.bar.is_finished() && self.bar.length().is_none() {
+            self.bar.set_style(style("{spinner} loading {msg}"));
+            self.bar.enable_steady_tick(Duration::from_millis(100));
+        }
+        self.bar.set_message(format!("{} rows {}", grouped(progress.rows), progress.origin));
+    }
+
+    pub(crate) fn training(&self, progress: &Progress) {
+        match progress {
+            Progress::Started { plan, steps_total } => {
+                let windows = plan.windows;
+                self.say(&format!(
+                    "windows   {} to learn from, {} to validate, {} to test ({} left out: {} miss a target, {} lie across a border; {} series are too short)",
+                    grouped(windows.train),
+                    grouped(windows.validation),
+                    grouped(windows.test),
+                    grouped(windows.missing_target + windows.across_border),
+                    grouped(windows.missing_target),
+                    grouped(windows.across_border),
+                    grouped(windows.short_series),
+                ));
+                self.measured(*steps_total, "{bar:30} step {pos}/{len}, {eta} left {msg}");
+            }
+            Progress::Step { step, .. } => self.bar.set_position(*step),
+            Progress::Log(line) => self.bar.set_message(format!("· loss {:.4}", line.loss)),
+            Progress::EpochDone { epoch, train_loss, validation_loss } => {
+                let part =
+                    |name: &str, loss: &Option<f64>| loss.map(|l| format!("{name} loss {l:.4}"));
+                let parts = [part("train", train_loss), part("validation", validation_loss)];
+                let parts: Vec<String> = parts.into_iter().flatten().collect();
+                let before = if *epoch == 0 { " (before training)" } else { "" };
+                self.say(&format!("epoch {epoch:<3} {}{before}", parts.join(", ")));
+            }
+            Progress::Testing => self.bar.set_message("· testing"),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn predicting(&self, windows: u64, total: u64) {
+        if self.bar.length() != Some(total) {
+            self.measured(total, "{bar:30} {pos}/{len} windows forecast, {eta} left");
+        }
+        self.bar.set_position(windows);
+    }
+
+    pub(crate) fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn measured(&self, total: u64, template: &str) {
+        self.bar.disable_steady_tick();
+        self.bar.set_style(style(template));
+        self.bar.set_length(total);
+        self.bar.reset_eta();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("a template written here is valid")
+}
+
+/// 1234567 as `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_three() {
+        for (number, expected) in
+            [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(grouped(number), expected);
+        }
+    }
+}

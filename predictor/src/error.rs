@@ -1,0 +1,107 @@
+//! Why forecasting may fail: the crate's one error type.
+
+use std::{io, path::PathBuf};
+
+/// Why forecasting failed. No output file is left behind.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PredictError {
+    /// A file of the checkpoint cannot be read.
+    #[error(
+        "cannot read {path}: {source}; a checkpoint folder holds model.pt, schema.json and scaler.json"
+    )]
+    ReadCheckpoint {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A JSON file of the checkpoint does not parse.
+    #[error("{path} is damaged: {source}; restore the checkpoint or train again")]
+    DamagedJson {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        source: serde_json::Error,
+    },
+    /// `schema.json` and `scaler.json` do not belong together.
+    #[error(
+        "{path} scales targets {found:?}, but schema.json beside it has {expected:?}; restore the checkpoint or train again"
+    )]
+    MixedCheckpoint {
+        /// The scaler's file.
+        path: PathBuf,
+        /// The schema's targets.
+        expected: Vec<String>,
+        /// The scaler's targets.
+        found: Vec<String>,
+    },
+    /// libtorch cannot load the model.
+    #[error("cannot load {path}: {source}; restore the checkpoint or train again")]
+    LoadModel {
+        /// The file.
+        path: PathBuf,
+        /// What libtorch says.
+        source: tch::TchError,
+    },
+    /// The batches are not what the model was trained on.
+    #[error(
+        "the model was trained with {what} {expected}, but the data has {found}; prepare the data with the model's own contract"
+    )]
+    WrongData {
+        /// What differs.
+        what: &'static str,
+        /// What the model needs.
+        expected: String,
+        /// What the batches have.
+        found: String,
+    },
+    /// The model failed on a batch.
+    #[error("the model failed on batch {index}: {source}")]
+    Forward {
+        /// The batch's position in the stream.
+        index: u64,
+        /// What libtorch says.
+        source: tch::TchError,
+    },
+    /// The model's answer has another shape than its schema says.
+    #[error(
+        "the model answered with shape {found:?} where schema.json says {expected:?}; restore the checkpoint or train again"
+    )]
+    WrongForecast {
+        /// Rows, horizon, targets.
+        expected: Vec<i64>,
+        /// The answer's shape.
+        found: Vec<i64>,
+    },
+    /// Two output columns would have the same name.
+    #[error("the output would have two columns named {name:?}; rename that column in the source")]
+    TwoColumns {
+        /// The name.
+        name: String,
+    },
+    /// The output file cannot be created, written or renamed.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Writing Parquet failed.
+    #[error("cannot write {path}: {source}")]
+    WriteParquet {
+        /// The file.
+        path: PathBuf,
+        /// What the writer says.
+        source: parquet::errors::ParquetError,
+    },
+    /// Writing CSV failed.
+    #[error("cannot write {path}: {source}")]
+    WriteCsv {
+        /// The file.
+        path: PathBuf,
+        /// What the writer says.
+        source: arrow::error::ArrowError,
+    },
+}

@@ -1,0 +1,201 @@
+//! [`Predictor`]: the sink at the end of a forecasting line.
+
+use crate::{
+    contract::{Contract, read_contract},
+    error::PredictError,
+    output::{Output, OutputFile},
+    table::{Table, Values},
+};
+use millstream_stage::{DeviceBatch, Ending, Flow, Phase, Place, Sink};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use tch::{CModule, Device, Kind, Tensor};
+
+/// How far a prediction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PredictProgress {
+    /// Windows forecast.
+    pub windows: u64,
+    /// Windows that the stream announced.
+    pub windows_total: u64,
+}
+
+/// What a prediction leaves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PredictReport {
+    /// Rows forecast: one per window and step.
+    pub rows: u64,
+    /// Windows forecast.
+    pub windows: u64,
+    /// Different series among them.
+    pub series: u64,
+    /// Series too short for a single window.
+    pub skipped: u64,
+    /// The file; `None` when the line was interrupted, and nothing was left.
+    pub output: Option<PathBuf>,
+}
+
+/// Forecasts every window it is given with a checkpoint's model and writes the result to a file.
+///
+/// It runs the checkpoint's TorchScript and knows no model's definition.
+pub struct Predictor {
+    contract: Contract,
+    model_path: PathBuf,
+    model: CModule,
+    device: Device,
+    table: Table,
+    output: OutputFile,
+    observer: Box<dyn FnMut(&PredictProgress)>,
+    report: PredictReport,
+    /// By series code: whether it has come up.
+    seen: Vec<bool>,
+    forecasts: Vec<f32>,
+    outcomes: Vec<f32>,
+}
+
+impl Predictor {
+    /// Loads the model and starts the output file under a temporary name.
+    ///
+    /// # Errors
+    /// The checkpoint is missing or damaged, or the output's folder cannot be written to.
+    pub fn new(
+        checkpoint_dir: &Path,
+        output: Output,
+        observer: Box<dyn FnMut(&PredictProgress)>,
+    ) -> Result<Self, PredictError> {
+        let contract = read_contract(checkpoint_dir)?;
+        let model_path = checkpoint_dir.join("model.pt");
+        let model = load(&model_path, Device::Cpu)?;
+        let table = Table::new(&contract.schema)?;
+        Ok(Predictor {
+            output: OutputFile::create(output, table.schema())?,
+            contract,
+            model_path,
+            model,
+            device: Device::Cpu,
+            table,
+            observer,
+            report: PredictReport { rows: 0, windows: 0, series: 0, skipped: 0, output: None },
+            seen: Vec::new(),
+            forecasts: Vec::new(),
+            outcomes: Vec::new(),
+        })
+    }
+
+    /// Checks the stream and moves the model to it.
+    fn start(&mut self, batch: &DeviceBatch) -> Result<(), PredictError> {
+        let plan = batch.plan();
+        self.contract.check(&plan.schema)?;
+        self.seen = vec![false; plan.panel.series.len()];
+        self.report.skipped = plan.windows.short_series;
+        self.report.skipped = plan.windows.short_series;
+        self.device = match batch.place() {
+            Place::Cpu => Device::Cpu,
+            Place::Cuda(index) => Device::Cuda(index),
+        };
+        if self.device != Device::Cpu {
+            // Loaded again, not moved: weights are constants of the script, which only loading
+            // puts on a device.
+            self.model = load(&self.model_path, self.device)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the model and brings forecasts and outcomes to the host.
+    fn forecast(&mut self, batch: &DeviceBatch) -> Result<(), PredictError> {
+        let _span = tracing::trace_span!("forecast").entered();
+        let _guard = tch::no_grad_guard();
+        let layout = batch.layout();
+        let rows = batch.meta().series.len() as i64;
+        let size = |value: usize| value as i64;
+        let labels = [rows, size(layout.horizon), size(layout.targets)];
+        let inputs = self.part(batch, 0, &[rows, size(layout.lookback), size(layout.features)]);
+        let outcomes = self.part(batch, layout.targets_at(), &labels);
+        let forecasts = self
+            .model
+            .forward_ts(&[inputs])
+            .map_err(|source| PredictError::Forward { index: batch.tag().index, source })?;
+        if forecasts.size() != labels {
+            let (expected, found) = (labels.to_vec(), forecasts.size());
+            return Err(PredictError::WrongForecast { expected, found });
+        }
+        read(&forecasts, &mut self.forecasts);
+        read(&outcomes, &mut self.outcomes);
+        batch.finish();
+        Ok(())
+    }
+
+    /// A tensor over a part of the batch, `start` values into it.
+    fn part(&self, batch: &DeviceBatch, start: usize, shape: &[i64]) -> Tensor {
+        let end = start + shape.iter().product::<i64>() as usize;
+        assert!(end <= batch.layout().values(), "a part lies inside its slot");
+        let data = batch.address().wrapping_add(start).cast();
+        // SAFETY: the range lies inside the batch's slot (asserted above) on `self.device`, and
+        // the batch outlives the tensor: only `forecast` calls this, and all its tensors are gone
+        // when it returns, before `accept` drops the batch.
+        unsafe { Tensor::from_blob(data, shape, &[], Kind::Float, self.device) }
+    }
+}
+
+fn load(path: &Path, device: Device) -> Result<CModule, PredictError> {
+    let failed = |source| PredictError::LoadModel { path: path.into(), source };
+    let mut model = CModule::load_on_device(path, device).map_err(failed)?;
+    model.f_set_eval().map_err(failed)?;
+    Ok(model)
+}
+
+/// Copies a tensor into a vector that is reused from batch to batch.
+fn read(tensor: &Tensor, into: &mut Vec<f32>) {
+    into.resize(tensor.numel(), 0.0);
+    tensor.copy_data(into, tensor.numel());
+}
+
+impl Sink for Predictor {
+    type In = DeviceBatch;
+    type Report = PredictReport;
+    type Error = PredictError;
+
+    fn accept(&mut self, batch: DeviceBatch) -> Result<Flow, PredictError> {
+        if self.report.windows == 0 {
+            self.start(&batch)?;
+        }
+        self.forecast(&batch)?;
+        let (meta, plan) = (batch.meta(), batch.plan());
+        let values = Values { forecasts: &self.forecasts, outcomes: &self.outcomes };
+        let rows = self.table.rows(meta, plan, values);
+        self.output.write(&rows)?;
+        for code in &meta.series {
+            self.seen[*code as usize] = true;
+        }
+        self.report.rows += rows.num_rows() as u64;
+        self.report.windows += meta.series.len() as u64;
+        let windows_total = match batch.tag().phase {
+            Phase::Train => plan.windows.train,
+            Phase::Validation => plan.windows.validation,
+            Phase::Test => plan.windows.test,
+            Phase::Predict => plan.predict,
+        };
+        (self.observer)(&PredictProgress { windows: self.report.windows, windows_total });
+        Ok(Flow::Continue)
+    }
+
+    fn finish(mut self, ending: Ending) -> Result<PredictReport, PredictError> {
+        self.report.series = self.seen.iter().filter(|seen| **seen).count() as u64;
+        match ending {
+            Ending::Drained => self.report.output = Some(self.output.finish()?),
+            // Half the forecasts would look like all of them.
+            Ending::Stopped | Ending::Interrupted => drop(self.output),
+        }
+        Ok(self.report)
+    }
+}
+
+impl std::fmt::Debug for Predictor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Predictor")
+            .field("model_path", &self.model_path)
+            .field("device", &self.device)
+            .field("report", &self.report)
+            .finish_non_exhaustive()
+    }
+}

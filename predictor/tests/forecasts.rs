@@ -1,0 +1,291 @@
+//! What a predictor does with a checkpoint and a stream of batches.
+
+#![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
+
+use arrow::{
+    array::{Array, AsArray, RecordBatch},
+    datatypes::{
+        DataType, Date32Type, Float32Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+    },
+};
+use millstream_predictor::{Contract, Output, Predictor, read_contract};
+use millstream_stage::{
+    BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Ending, PanelSchema, Phase,
+    Plan, Pool, Scaling, Sink, Tag, TimeKind, WindowCounts,
+};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use std::{
+    fs::{self, File},
+    path::Path,
+    sync::Arc,
+};
+use tch::{CModule, Device, Kind, Tensor};
+
+const LAYOUT: BatchLayout =
+    BatchLayout { batch_size: 2, lookback: 3, features: 2, horizon: 2, targets: 2 };
+const DAY: i64 = 86_400_000_000;
+
+fn contract(series: Option<&str>, time_kind: TimeKind) -> Contract {
+    let column = |name: &str, offset, scale| ColumnScaling {
+        name: name.into(),
+        offset,
+        scale,
+        mean: offset,
+    };
+    Contract {
+        schema: DataSchema {
+            series_column: series.map(Into::into),
+            time_column: "day".into(),
+            time_kind,
+            features: vec!["a".into(), "b".into()],
+            targets: vec!["y".into(), "z".into()],
+            lookback: 3,
+            horizon: 2,
+            test_start: 0,
+            fingerprint: "training data".into(),
+        },
+        scaling: Scaling {
+            method: "zscore".into(),
+            features: vec![column("a", 0.0, 1.0), column("b", 0.0, 1.0)],
+            targets: vec![column("y", 10.0, 2.0), column("z", -1.0, 0.5)],
+        },
+    }
+}
+
+/// A checkpoint whose model says: the last row's inputs, for both steps.
+fn checkpoint(folder: &Path, contract: &Contract) {
+    let example = Tensor::zeros([2, 3, 2], (Kind::Float, Device::Cpu));
+    let mut last_row = |inputs: &[Tensor]| vec![inputs[0].narrow(1, 2, 1).repeat([1, 2, 1])];
+    CModule::create_by_tracing("Forecast", "forward", &[example], &mut last_row)
+        .unwrap()
+        .save(folder.join("model.pt"))
+        .unwrap();
+    let mut schema = serde_json::to_value(&contract.schema).unwrap();
+    schema["model"] = serde_json::json!({"kind": "of no concern here"});
+    fs::write(folder.join("schema.json"), schema.to_string()).unwrap();
+    fs::write(folder.join("scaler.json"), serde_json::to_string(&contract.scaling).unwrap())
+        .unwrap();
+}
+
+fn plan(contract: &Contract) -> Arc<Plan> {
+    let mut schema = contract.schema.clone();
+    schema.fingerprint = "new data".into();
+    Arc::new(Plan {
+        panel: Arc::new(PanelSchema {
+            series_column: schema.series_column.clone(),
+            time_column: schema.time_column.clone(),
+            time_kind: schema.time_kind,
+            columns: vec!["a".into(), "b".into(), "y".into(), "z".into()],
+            inputs: 2,
+            series: vec!["AAA".into(), "BBB".into(), "CCC".into()],
+            fingerprint: "new data".into(),
+        }),
+        schema,
+        scaling: contract.scaling.clone(),
+        windows: WindowCounts { short_series: 1, ..WindowCounts::default() },
+        batch_size: 2,
+        epochs: 0,
+        drop_last: false,
+        predict: 3,
+    })
+}
+
+/// Two batches of three windows: window `w` has last inputs (w, -w), outcomes 0.5, and none for
+/// the second step of the last window.
+fn batches(plan: &Arc<Plan>) -> Vec<DeviceBatch> {
+    let slots = Pool::new([BatchSlot::on_heap(LAYOUT), BatchSlot::on_heap(LAYOUT)]);
+    [&[0u32, 2][..], &[2]]
+        .iter()
+        .enumerate()
+        .map(|(index, series)| {
+            let mut slot = slots.take();
+            let (parts, meta) = slot.parts_mut();
+            parts.inputs.fill(99.0);
+            parts.targets.fill(0.5);
+            for row in 0..series.len() {
+                let window = index * 2 + row;
+                parts.inputs[row * 6 + 4] = window as f32;
+                parts.inputs[row * 6 + 5] = -(window as f32);
+                if window == 2 {
+                    parts.targets[row * 4 + 2..row * 4 + 4].fill(f32::NAN);
+                }
+                meta.time.push((window as i64 + 1) * DAY);
+            }
+            meta.series.extend_from_slice(series);
+            meta.tag = Some(Tag { epoch: 0, phase: Phase::Predict, index: index as u64 });
+            meta.plan = Some(Arc::clone(plan));
+            DeviceBatch::Host(slot)
+        })
+        .collect()
+}
+
+fn predictor(folder: &Path, output: Output) -> Predictor {
+    Predictor::new(folder, output, Box::new(|_| {})).unwrap()
+}
+
+fn predict(
+    contract: &Contract,
+    folder: &Path,
+    output: Output,
+) -> millstream_predictor::PredictReport {
+    checkpoint(folder, contract);
+    let mut predictor = predictor(folder, output);
+    for batch in batches(&plan(contract)) {
+        let _flow = predictor.accept(batch).unwrap();
+    }
+    predictor.finish(Ending::Drained).unwrap()
+}
+
+fn read_parquet(path: &Path) -> RecordBatch {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
+    let batches: Vec<_> = reader.build().unwrap().map(Result::unwrap).collect();
+    arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+const CHECKPOINT_FILES: [&str; 3] = ["model.pt", "scaler.json", "schema.json"];
+
+#[test]
+fn forecasts_come_back_in_user_units() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("forecasts.parquet");
+    let contract = contract(Some("symbol"), TimeKind::Date);
+    let report = predict(&contract, folder.path(), Output::Parquet(path.clone()));
+    assert_eq!((report.rows, report.windows, report.series, report.skipped), (6, 3, 2, 1));
+    assert_eq!(report.output.as_deref(), Some(path.as_path()));
+
+    let table = read_parquet(&path);
+    let columns: Vec<String> = table.schema().fields().iter().map(|f| f.name().clone()).collect();
+    assert_eq!(columns, ["symbol", "day", "step", "y_forecast", "y", "z_forecast", "z"]);
+    let symbols: Vec<_> = table["symbol"].as_string::<i32>().iter().flatten().collect();
+    assert_eq!(symbols, ["AAA", "AAA", "CCC", "CCC", "CCC", "CCC"]);
+    assert_eq!(table["day"].as_primitive::<Date32Type>().values(), &[1, 1, 2, 2, 3, 3]);
+    assert_eq!(table["step"].as_primitive::<Int32Type>().values(), &[1, 2, 1, 2, 1, 2]);
+    let floats = |name: &str| -> Vec<Option<f32>> {
+        table[name].as_primitive::<Float32Type>().iter().collect()
+    };
+    assert_eq!(floats("y_forecast"), [10.0, 10.0, 12.0, 12.0, 14.0, 14.0].map(Some));
+    assert_eq!(floats("z_forecast"), [-1.0, -1.0, -1.5, -1.5, -2.0, -2.0].map(Some));
+    assert_eq!(floats("y")[..5], [Some(11.0); 5]);
+    assert_eq!(floats("z")[..5], [Some(-0.75); 5]);
+    assert!(table["y"].is_null(5) && table["z"].is_null(5), "the last outcome is unknown");
+}
+
+#[test]
+fn times_keep_their_kind_and_one_series_needs_no_column() {
+    for (kind, expected) in [
+        (TimeKind::Timestamp, DataType::Timestamp(TimeUnit::Microsecond, None)),
+        (TimeKind::Integer, DataType::Int64),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("forecasts.parquet");
+        predict(&contract(None, kind), folder.path(), Output::Parquet(path.clone()));
+        let table = read_parquet(&path);
+        assert_eq!(table.num_columns(), 6);
+        assert_eq!(table["day"].data_type(), &expected);
+        let first = match kind {
+            TimeKind::Integer => table["day"].as_primitive::<Int64Type>().value(0),
+            _ => table["day"].as_primitive::<TimestampMicrosecondType>().value(0),
+        };
+        assert_eq!(first, DAY);
+    }
+}
+
+#[test]
+fn csv_has_a_header_and_leaves_the_unknown_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("forecasts.csv");
+    predict(&contract(Some("symbol"), TimeKind::Date), folder.path(), Output::Csv(path.clone()));
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 7);
+    assert_eq!(lines[0], "symbol,day,step,y_forecast,y,z_forecast,z");
+    assert_eq!(lines[1], "AAA,1970-01-02,1,10.0,11.0,-1.0,-0.75");
+    assert_eq!(lines[6], "CCC,1970-01-04,2,14.0,,-2.0,");
+}
+
+#[test]
+fn an_interrupted_or_dropped_predictor_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let contract = contract(Some("symbol"), TimeKind::Date);
+    checkpoint(folder.path(), &contract);
+    let output = || Output::Parquet(folder.path().join("forecasts.parquet"));
+    for interrupt in [true, false] {
+        let mut predictor = predictor(folder.path(), output());
+        let first = batches(&plan(&contract)).swap_remove(0);
+        let _flow = predictor.accept(first).unwrap();
+        assert_eq!(names(folder.path()).len(), 4, "the partial file is there");
+        if interrupt {
+            let report = predictor.finish(Ending::Interrupted).unwrap();
+            assert_eq!((report.windows, report.output), (2, None));
+        } else {
+            drop(predictor);
+        }
+        assert_eq!(names(folder.path()), CHECKPOINT_FILES);
+    }
+}
+
+#[test]
+fn a_stream_without_batches_gives_an_empty_table() {
+    let folder = tempfile::tempdir().unwrap();
+    checkpoint(folder.path(), &contract(Some("symbol"), TimeKind::Date));
+    let path = folder.path().join("forecasts.csv");
+    let report =
+        predictor(folder.path(), Output::Csv(path.clone())).finish(Ending::Drained).unwrap();
+    assert_eq!(report.rows, 0);
+    assert_eq!(fs::read_to_string(path).unwrap(), "symbol,day,step,y_forecast,y,z_forecast,z\n");
+}
+
+#[test]
+fn data_that_the_model_does_not_know_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let trained = contract(Some("symbol"), TimeKind::Date);
+    checkpoint(folder.path(), &trained);
+    let mut other = trained.clone();
+    other.schema.features[1] = "c".into();
+    let path = folder.path().join("forecasts.csv");
+    let mut predictor = predictor(folder.path(), Output::Csv(path));
+    let error = predictor.accept(batches(&plan(&other)).swap_remove(0)).unwrap_err().to_string();
+    let expected = "trained with features [\"a\", \"b\"], but the data has [\"a\", \"c\"]";
+    assert!(error.contains(expected), "{error}");
+    drop(predictor);
+    assert_eq!(names(folder.path()), CHECKPOINT_FILES);
+}
+
+#[test]
+fn the_contract_is_what_was_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = contract(None, TimeKind::Timestamp);
+    checkpoint(folder.path(), &saved);
+    assert_eq!(read_contract(folder.path()).unwrap(), saved);
+}
+
+fn check_damaged(file: &str, contents: &str, expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    checkpoint(folder.path(), &contract(None, TimeKind::Date));
+    fs::write(folder.path().join(file), contents).unwrap();
+    let output = Output::Csv(folder.path().join("forecasts.csv"));
+    let error = Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err().to_string();
+    assert!(error.contains(file) && error.contains(expected), "{error}");
+    assert_eq!(names(folder.path()), CHECKPOINT_FILES);
+}
+
+#[test]
+fn damage_is_named_with_its_file() {
+    check_damaged("schema.json", "{", "is damaged");
+    check_damaged("scaler.json", "[]", "is damaged");
+    check_damaged(
+        "scaler.json",
+        r#"{"method":"x","features":[],"targets":[]}"#,
+        "scales targets []",
+    );
+    check_damaged("model.pt", "garbage", "cannot load");
+}

@@ -1,0 +1,323 @@
+//! The batch: its layout, the host slot it is filled in, and what a consumer receives.
+//!
+//! A slot is one piece of memory that holds the three parts of a batch one after another, each
+//! starting at a multiple of 64 bytes, so that a device copy is a single transfer:
+//!
+//! | part | shape | what |
+//! |---|---|---|
+//! | inputs | `[batch, lookback, features]` | scaled |
+//! | targets | `[batch, horizon, targets]` | scaled |
+//! | last | `[batch, targets]` | each target's last known value, scaled; the naive forecast |
+//!
+//! Only the first `rows` entries of each part are filled when a batch is not full. Who allocates
+//! the memory (heap, pinned, device) is hidden behind [`HostMemory`] and [`DeviceMemory`].
+
+use crate::{
+    lease::Lease,
+    part::Item,
+    plan::{Plan, Tag},
+};
+use arrow::buffer::MutableBuffer;
+use std::sync::Arc;
+
+/// Values between part borders: 64 bytes of `f32`.
+const ALIGN: usize = 16;
+
+/// The shape of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchLayout {
+    /// Windows in a full batch.
+    pub batch_size: usize,
+    /// Rows of a window.
+    pub lookback: usize,
+    /// Values in a row.
+    pub features: usize,
+    /// Steps forecast.
+    pub horizon: usize,
+    /// Target columns.
+    pub targets: usize,
+}
+
+impl BatchLayout {
+    /// Values of one window's inputs.
+    #[must_use]
+    pub fn window(&self) -> usize {
+        self.lookback * self.features
+    }
+
+    /// Values of one window's targets.
+    #[must_use]
+    pub fn labels(&self) -> usize {
+        self.horizon * self.targets
+    }
+
+    /// Where the targets start, in values.
+    #[must_use]
+    pub fn targets_at(&self) -> usize {
+        (self.batch_size * self.window()).next_multiple_of(ALIGN)
+    }
+
+    /// Where the last known values start, in values.
+    #[must_use]
+    pub fn last_at(&self) -> usize {
+        self.targets_at() + (self.batch_size * self.labels()).next_multiple_of(ALIGN)
+    }
+
+    /// Values a slot holds.
+    #[must_use]
+    pub fn values(&self) -> usize {
+        self.last_at() + (self.batch_size * self.targets).next_multiple_of(ALIGN)
+    }
+}
+
+/// What is known about a batch besides its values. Its vectors are reused with the slot.
+#[derive(Debug, Clone)]
+pub struct BatchMeta {
+    /// Where it stands in the stream; `None` in a slot that was never filled.
+    pub tag: Option<Tag>,
+    /// The stream it belongs to; `None` in a slot that was never filled.
+    pub plan: Option<Arc<Plan>>,
+    /// Series code of each window.
+    pub series: Vec<u32>,
+    /// Time of each window's last row: the moment the forecast is made.
+    pub time: Vec<i64>,
+}
+
+impl BatchMeta {
+    fn new(batch_size: usize) -> Self {
+        let (series, time) = (Vec::with_capacity(batch_size), Vec::with_capacity(batch_size));
+        BatchMeta { tag: None, plan: None, series, time }
+    }
+}
+
+/// Host memory that a batch can be filled in.
+pub trait HostMemory: std::fmt::Debug + Send + Sync {
+    /// The values.
+    fn values(&self) -> &[f32];
+    /// The values, to be overwritten.
+    fn values_mut(&mut self) -> &mut [f32];
+}
+
+/// Where a batch's values lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Host memory.
+    Cpu,
+    /// Memory of the CUDA device with this number.
+    Cuda(usize),
+}
+
+/// Device memory that holds a batch.
+pub trait DeviceMemory: std::fmt::Debug + Send + Sync {
+    /// Which device.
+    fn place(&self) -> Place;
+    /// Address of the first value, as the device sees it.
+    fn address(&self) -> *const f32;
+    /// The consumer has enqueued its last use of these values.
+    fn finish(&self);
+}
+
+/// A reusable host buffer for one batch.
+#[derive(Debug)]
+pub struct BatchSlot {
+    layout: BatchLayout,
+    memory: Box<dyn HostMemory>,
+    /// What the batch is.
+    pub meta: BatchMeta,
+}
+
+/// The three parts of a slot, to be filled.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    /// `[batch, lookback, features]`
+    pub inputs: &'a mut [f32],
+    /// `[batch, horizon, targets]`
+    pub targets: &'a mut [f32],
+    /// `[batch, targets]`
+    pub last: &'a mut [f32],
+}
+
+impl BatchSlot {
+    /// A slot in ordinary memory.
+    #[must_use]
+    pub fn on_heap(layout: BatchLayout) -> Self {
+        let bytes = layout.values() * size_of::<f32>();
+        BatchSlot::new(layout, Box::new(Heap(MutableBuffer::from_len_zeroed(bytes))))
+    }
+
+    /// A slot in memory that someone else allocated.
+    ///
+    /// # Panics
+    /// When the memory does not hold exactly `layout.values()` values.
+    #[must_use]
+    pub fn new(layout: BatchLayout, memory: Box<dyn HostMemory>) -> Self {
+        assert_eq!(memory.values().len(), layout.values(), "memory made for this layout");
+        BatchSlot { layout, memory, meta: BatchMeta::new(layout.batch_size) }
+    }
+
+    /// The slot's shape.
+    #[must_use]
+    pub fn layout(&self) -> BatchLayout {
+        self.layout
+    }
+
+    /// All values, parts and padding.
+    #[must_use]
+    pub fn values(&self) -> &[f32] {
+        self.memory.values()
+    }
+
+    /// The parts and the meta data, to be filled.
+    pub fn parts_mut(&mut self) -> (Parts<'_>, &mut BatchMeta) {
+        let layout = self.layout;
+        let (inputs, rest) = self.memory.values_mut().split_at_mut(layout.targets_at());
+        let (targets, last) = rest.split_at_mut(layout.last_at() - layout.targets_at());
+        let parts = Parts {
+            inputs: &mut inputs[..layout.batch_size * layout.window()],
+            targets: &mut targets[..layout.batch_size * layout.labels()],
+            last: &mut last[..layout.batch_size * layout.targets],
+        };
+        (parts, &mut self.meta)
+    }
+
+    /// Windows in the batch.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.meta.series.len()
+    }
+}
+
+/// A reusable device buffer for one batch.
+#[derive(Debug)]
+pub struct DeviceSlot {
+    layout: BatchLayout,
+    memory: Box<dyn DeviceMemory>,
+    /// What the batch is; swapped in from the host slot it was copied from.
+    pub meta: BatchMeta,
+}
+
+impl DeviceSlot {
+    /// A slot in device memory, which must hold at least `layout.values()` values.
+    #[must_use]
+    pub fn new(layout: BatchLayout, memory: Box<dyn DeviceMemory>) -> Self {
+        DeviceSlot { layout, memory, meta: BatchMeta::new(layout.batch_size) }
+    }
+
+    /// The memory.
+    #[must_use]
+    pub fn memory(&self) -> &dyn DeviceMemory {
+        &*self.memory
+    }
+}
+
+/// A batch where its consumer wants it. Dropping it returns the slot.
+#[derive(Debug)]
+pub enum DeviceBatch {
+    /// The consumer computes on the host: the slot itself.
+    Host(Lease<BatchSlot>),
+    /// The consumer computes on a device.
+    Device(Lease<DeviceSlot>),
+}
+
+impl DeviceBatch {
+    /// What the batch is.
+    #[must_use]
+    pub fn meta(&self) -> &BatchMeta {
+        match self {
+            DeviceBatch::Host(slot) => &slot.meta,
+            DeviceBatch::Device(slot) => &slot.meta,
+        }
+    }
+
+    /// Where it stands in the stream.
+    ///
+    /// # Panics
+    /// When the slot was sent on without being filled.
+    #[must_use]
+    pub fn tag(&self) -> Tag {
+        self.meta().tag.expect("a batch in a line has been filled")
+    }
+
+    /// The stream it belongs to.
+    ///
+    /// # Panics
+    /// When the slot was sent on without being filled.
+    #[must_use]
+    pub fn plan(&self) -> &Arc<Plan> {
+        self.meta().plan.as_ref().expect("a batch in a line has been filled")
+    }
+
+    /// The slot's shape.
+    #[must_use]
+    pub fn layout(&self) -> BatchLayout {
+        match self {
+            DeviceBatch::Host(slot) => slot.layout,
+            DeviceBatch::Device(slot) => slot.layout,
+        }
+    }
+
+    /// Which device the values are on.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        match self {
+            DeviceBatch::Host(_) => Place::Cpu,
+            DeviceBatch::Device(slot) => slot.memory.place(),
+        }
+    }
+
+    /// Address of the first value, as the device of [`place`](Self::place) sees it.
+    #[must_use]
+    pub fn address(&self) -> *const f32 {
+        match self {
+            DeviceBatch::Host(slot) => slot.values().as_ptr(),
+            DeviceBatch::Device(slot) => slot.memory.address(),
+        }
+    }
+
+    /// Says that the last use of the values has been enqueued (after backward, not before): the
+    /// device half may be overwritten once that work is done. Dropping a batch without it is safe
+    /// only when nothing was enqueued.
+    pub fn finish(&self) {
+        if let DeviceBatch::Device(slot) = self {
+            slot.memory.finish();
+        }
+    }
+}
+
+impl Item for Lease<BatchSlot> {
+    fn rows(&self) -> u64 {
+        BatchSlot::rows(self) as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        batch_bytes(self.layout(), BatchSlot::rows(self))
+    }
+}
+
+impl Item for DeviceBatch {
+    fn rows(&self) -> u64 {
+        self.meta().series.len() as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        batch_bytes(self.layout(), self.meta().series.len())
+    }
+}
+
+fn batch_bytes(layout: BatchLayout, rows: usize) -> u64 {
+    (rows * (layout.window() + layout.labels() + layout.targets) * size_of::<f32>()) as u64
+}
+
+/// Ordinary memory, aligned as Arrow aligns its buffers.
+#[derive(Debug)]
+struct Heap(MutableBuffer);
+
+impl HostMemory for Heap {
+    fn values(&self) -> &[f32] {
+        self.0.typed_data()
+    }
+
+    fn values_mut(&mut self) -> &mut [f32] {
+        self.0.typed_data_mut()
+    }
+}

@@ -1,0 +1,238 @@
+//! The line builder: `Pipeline::from(..).then(..).run(..)`.
+//!
+//! The compiler checks that neighbours fit. Every part but the sink runs on a thread of its own,
+//! named after it; the sink runs on the caller's. However a line ends, every thread is joined
+//! before `run` returns, a panic is raised again, and exactly one root cause is reported.
+//!
+//! The line does not know what flows through it and never retries anything.
+
+use crate::{
+    counters::{Clock, Counters, StageReport},
+    link::{Inlet, Received, link},
+    part::{Emit, Ending, Flow, Item, Sink, Source, Stage},
+};
+use crossbeam_channel::Receiver;
+use std::{
+    error::Error,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A line that still needs its sink.
+#[must_use = "a line does its work in `run`"]
+pub struct Pipeline<T> {
+    tail: Inlet<T>,
+    running: Vec<Running>,
+    depth: usize,
+    stop: Option<Receiver<()>>,
+}
+
+struct Running {
+    counters: Arc<Counters>,
+    handle: JoinHandle<Result<(), BoxError>>,
+}
+
+/// What a line leaves behind.
+#[derive(Debug)]
+pub struct Outcome<R> {
+    /// The sink's report.
+    pub report: R,
+    /// How the stream ended.
+    pub ending: Ending,
+    /// One report per part, in line order.
+    pub stages: Vec<StageReport>,
+}
+
+/// The one root cause of a line that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{stage}: {source}")]
+pub struct PipelineError {
+    /// The part that failed.
+    pub stage: String,
+    /// Why.
+    pub source: BoxError,
+}
+
+impl<T: Item> Pipeline<T> {
+    /// Starts a line with `source`. Every link of the line holds `depth` items.
+    pub fn from<S: Source<Out = T>>(name: &str, mut source: S, depth: usize) -> Self {
+        let (outlet, tail) = link(depth);
+        let counters = Arc::new(Counters::new(name));
+        let mine = Arc::clone(&counters);
+        let handle = spawn(name, move || {
+            loop {
+                let clock = Clock::start();
+                let next = tracing::trace_span!("next").in_scope(|| source.next());
+                mine.add_busy(clock.elapsed());
+                let Some(item) = next? else { break };
+                if Emit::new(&outlet, &mine).send(item) == Flow::Stop {
+                    return Ok(());
+                }
+            }
+            outlet.finish();
+            Ok(())
+        });
+        Pipeline { tail, running: vec![Running { counters, handle }], depth, stop: None }
+    }
+
+    /// Adds a stage.
+    pub fn then<S: Stage<In = T>>(mut self, name: &str, mut stage: S) -> Pipeline<S::Out> {
+        let (outlet, tail) = link(self.depth);
+        let counters = Arc::new(Counters::new(name));
+        let mine = Arc::clone(&counters);
+        let inlet = self.tail;
+        let handle = spawn(name, move || {
+            let mut started = false;
+            loop {
+                let item = match receive(&mine, &mut started, || inlet.recv()) {
+                    Ok(Received::Item(item)) => item,
+                    Ok(Received::End) => break,
+                    // The part that truncated the stream reports why; this one just stops, and
+                    // by dropping its outlet unfinished passes the truncation on.
+                    Ok(Received::Stopped) | Err(_) => return Ok(()),
+                };
+                let mut emit = Emit::new(&outlet, &mine);
+                let clock = Clock::start();
+                let flow =
+                    tracing::trace_span!("process").in_scope(|| stage.process(item, &mut emit));
+                mine.add_busy(clock.elapsed().saturating_sub(emit.waited()));
+                if flow? == Flow::Stop {
+                    return Ok(());
+                }
+            }
+            outlet.finish();
+            Ok(())
+        });
+        self.running.push(Running { counters, handle });
+        Pipeline { tail, running: self.running, depth: self.depth, stop: self.stop }
+    }
+
+    /// Ends the line between two items when a message arrives on `stop`; the sink then finishes
+    /// with [`Ending::Interrupted`].
+    pub fn stop_on(mut self, stop: Receiver<()>) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+
+    /// The live counters of the parts so far, in line order, for a progress display.
+    #[must_use]
+    pub fn counters(&self) -> Vec<Arc<Counters>> {
+        self.running.iter().map(|r| Arc::clone(&r.counters)).collect()
+    }
+
+    /// Runs the line to its end, the sink on this thread.
+    ///
+    /// # Errors
+    /// The root cause: of all parts that failed, the one furthest upstream.
+    ///
+    /// # Panics
+    /// Raises the panic of any part again, after every thread has been joined.
+    pub fn run<S: Sink<In = T>>(
+        self,
+        name: &str,
+        mut sink: S,
+    ) -> Result<Outcome<S::Report>, PipelineError> {
+        let Pipeline { tail, running, stop, .. } = self;
+        let counters = Counters::new(name);
+        let fed =
+            catch_unwind(AssertUnwindSafe(|| feed(&tail, stop.as_ref(), &mut sink, &counters)));
+        // Close the last link before joining, or a blocked sender upstream would never return.
+        drop(tail);
+
+        let mut stages = Vec::with_capacity(running.len() + 1);
+        let (mut cause, mut panic) = (None, None);
+        for part in running {
+            match part.handle.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(source)) => {
+                    let stage = part.counters.name().to_owned();
+                    cause.get_or_insert(PipelineError { stage, source });
+                }
+                Err(payload) => {
+                    panic.get_or_insert(payload);
+                }
+            }
+            stages.push(part.counters.report());
+        }
+        let fed = fed.unwrap_or_else(|payload| {
+            panic.get_or_insert(payload);
+            Ok(None)
+        });
+        if let Some(payload) = panic {
+            resume_unwind(payload);
+        }
+        if let Some(cause) = cause {
+            return Err(cause);
+        }
+        let fail =
+            |source: S::Error| PipelineError { stage: name.to_owned(), source: Box::new(source) };
+        let ending = fed.map_err(fail)?.expect("a truncated stream has a cause upstream");
+        let clock = Clock::start();
+        let report =
+            tracing::trace_span!("finish").in_scope(|| sink.finish(ending)).map_err(fail)?;
+        counters.add_busy(clock.elapsed());
+        stages.push(counters.report());
+        Ok(Outcome { report, ending, stages })
+    }
+}
+
+impl<T> std::fmt::Debug for Pipeline<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.running.iter().map(|r| r.counters.name())).finish()
+    }
+}
+
+/// Hands items to the sink until the stream ends; `None` when it was truncated.
+fn feed<S: Sink>(
+    tail: &Inlet<S::In>,
+    stop: Option<&Receiver<()>>,
+    sink: &mut S,
+    counters: &Counters,
+) -> Result<Option<Ending>, S::Error> {
+    let mut started = false;
+    loop {
+        let received = receive(counters, &mut started, || match stop {
+            Some(stop) => tail.recv_unless(stop),
+            None => tail.recv(),
+        });
+        let item = match received {
+            Ok(Received::Item(item)) => item,
+            Ok(Received::End) => return Ok(Some(Ending::Drained)),
+            Ok(Received::Stopped) => return Ok(Some(Ending::Interrupted)),
+            Err(_) => return Ok(None),
+        };
+        counters.add_item(item.rows(), item.bytes());
+        let clock = Clock::start();
+        let flow = tracing::trace_span!("accept").in_scope(|| sink.accept(item));
+        counters.add_busy(clock.elapsed());
+        if flow? == Flow::Stop {
+            return Ok(Some(Ending::Stopped));
+        }
+    }
+}
+
+/// Waits for input and books the time: the first wait is the line's start-up.
+fn receive<R>(counters: &Counters, started: &mut bool, wait: impl FnOnce() -> R) -> R {
+    let _span = tracing::trace_span!("wait_in").entered();
+    let clock = Clock::start();
+    let received = wait();
+    if std::mem::replace(started, true) {
+        counters.add_wait_in(clock.elapsed());
+    } else {
+        counters.set_start(clock.elapsed());
+    }
+    received
+}
+
+fn spawn(
+    name: &str,
+    part: impl FnOnce() -> Result<(), BoxError> + Send + 'static,
+) -> JoinHandle<Result<(), BoxError>> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(part)
+        .expect("the system can start one thread per stage")
+}

@@ -1,0 +1,140 @@
+//! What the parts of a line are: [`Source`], [`Stage`] and [`Sink`].
+//!
+//! A part holds no channel and knows no neighbour. It is handed what arrived and an [`Emit`] for
+//! what it makes; the line's driver does the channel work, the counting and the shutting down.
+
+use crate::{
+    counters::{Clock, Counters},
+    link::Outlet,
+};
+use std::error::Error;
+
+/// Something that travels along a line.
+pub trait Item: Send + 'static {
+    /// Rows of data it carries: table rows for a panel, windows for a batch.
+    fn rows(&self) -> u64;
+    /// Bytes of data it carries.
+    fn bytes(&self) -> u64;
+}
+
+/// Whether to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Flow {
+    /// More is welcome.
+    Continue,
+    /// Nothing more is wanted; return as soon as possible. Not an error.
+    Stop,
+}
+
+/// How a sink's stream ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Every item arrived.
+    Drained,
+    /// The sink itself asked to stop.
+    Stopped,
+    /// Someone outside asked the line to stop (Ctrl-C).
+    Interrupted,
+}
+
+/// Starts a line.
+pub trait Source: Send + 'static {
+    /// What it makes.
+    type Out: Item;
+    /// Why it may fail.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Makes the next item; `None` ends the stream.
+    ///
+    /// # Errors
+    /// An error ends the line and is reported as its root cause.
+    fn next(&mut self) -> Result<Option<Self::Out>, Self::Error>;
+}
+
+/// Turns each item into any number of items.
+pub trait Stage: Send + 'static {
+    /// What it takes.
+    type In: Item;
+    /// What it makes.
+    type Out: Item;
+    /// Why it may fail.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Handles one item. When [`Emit::send`] answers [`Flow::Stop`], the next stage is gone: return
+    /// `Ok(Flow::Stop)` at once.
+    ///
+    /// # Errors
+    /// An error ends the line and is reported as its root cause.
+    fn process(
+        &mut self,
+        input: Self::In,
+        emit: &mut Emit<'_, Self::Out>,
+    ) -> Result<Flow, Self::Error>;
+}
+
+/// Ends a line. Runs on the thread that calls [`Pipeline::run`](crate::Pipeline::run).
+pub trait Sink {
+    /// What it takes.
+    type In: Item;
+    /// What it leaves when the stream has ended.
+    type Report;
+    /// Why it may fail.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Takes one item; [`Flow::Stop`] ends the line early, without an error.
+    ///
+    /// # Errors
+    /// An error ends the line and is reported as its root cause.
+    fn accept(&mut self, input: Self::In) -> Result<Flow, Self::Error>;
+
+    /// Called once, when the stream has ended. Never called for a truncated stream.
+    ///
+    /// # Errors
+    /// An error is reported as the line's root cause.
+    fn finish(self, ending: Ending) -> Result<Self::Report, Self::Error>;
+}
+
+/// Where a [`Stage`] puts what it makes.
+#[derive(Debug)]
+pub struct Emit<'a, T> {
+    outlet: &'a Outlet<T>,
+    counters: &'a Counters,
+    /// Time spent waiting during this call, so that it is not counted as work.
+    waited: std::time::Duration,
+}
+
+impl<'a, T: Item> Emit<'a, T> {
+    pub(crate) fn new(outlet: &'a Outlet<T>, counters: &'a Counters) -> Self {
+        Emit { outlet, counters, waited: std::time::Duration::ZERO }
+    }
+
+    /// Sends one item on, waiting while the link is full.
+    pub fn send(&mut self, item: T) -> Flow {
+        let (rows, bytes) = (item.rows(), item.bytes());
+        let outlet = self.outlet;
+        match self.waiting(|| outlet.send(item)) {
+            Ok(()) => {
+                self.counters.add_item(rows, bytes);
+                Flow::Continue
+            }
+            Err(_) => Flow::Stop,
+        }
+    }
+
+    /// Runs something that waits for a neighbour (for a free slot, say) and counts the time as
+    /// waiting for output instead of as work.
+    pub fn waiting<R>(&mut self, wait: impl FnOnce() -> R) -> R {
+        let _span = tracing::trace_span!("wait_out").entered();
+        let clock = Clock::start();
+        let result = wait();
+        let elapsed = clock.elapsed();
+        self.counters.add_wait_out(elapsed);
+        self.waited += elapsed;
+        result
+    }
+
+    pub(crate) fn waited(&self) -> std::time::Duration {
+        self.waited
+    }
+}

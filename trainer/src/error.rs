@@ -1,0 +1,150 @@
+//! Why training may fail: the crate's one error type.
+//!
+//! It does not cover failures inside libtorch's kernels (a device out of memory, say): tch raises
+//! those as panics, and no caller could carry on after one.
+
+use std::{io, path::PathBuf};
+
+/// Why training failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// A setting is out of range.
+    #[error("train.{key} is {value}, but must be {expected}")]
+    Setting {
+        /// The key, without its section.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// There is nothing to learn from.
+    #[error(
+        "no batch to learn from: {windows} training windows for batches of {batch_size}; use more data, a shorter window.lookback or a smaller train.batch_size"
+    )]
+    NoTrainingBatch {
+        /// Windows in the training part.
+        windows: u64,
+        /// Windows in a full batch.
+        batch_size: usize,
+    },
+    /// The stream ended without a single batch.
+    #[error("the stream held no batch; check that the source has rows")]
+    EmptyStream,
+    /// A batch came that does not follow the one before it.
+    #[error(
+        "expected {expected} but got {found}; the stream must start at the saved position and keep its order"
+    )]
+    OutOfOrder {
+        /// The batch that should have come.
+        expected: String,
+        /// The batch that came.
+        found: String,
+    },
+    /// The stream ended before the last epoch.
+    #[error("the stream ended before {expected}; its plan announced more batches than came")]
+    EndedEarly {
+        /// The batch that should have come.
+        expected: String,
+    },
+    /// The loss is no longer a number.
+    #[error(
+        "the {part} loss is {loss} after step {step} of epoch {epoch}; lower train.learning_rate, set train.clip_norm, or look for extreme values in the data"
+    )]
+    Diverged {
+        /// Which loss: training or validation.
+        part: &'static str,
+        /// Steps done.
+        step: u64,
+        /// The epoch.
+        epoch: u32,
+        /// The loss, infinite or not a number.
+        loss: f64,
+    },
+    /// A run cannot go on with other settings or other data than it was started with.
+    #[error(
+        "cannot resume {path}: {what} was {saved} and is now {given}; put it back or start a new run"
+    )]
+    Changed {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What changed.
+        what: &'static str,
+        /// What the checkpoint says.
+        saved: String,
+        /// What the caller says.
+        given: String,
+    },
+    /// There is no checkpoint where one should be.
+    #[error("no checkpoint at {path}; nothing to resume there")]
+    NoCheckpoint {
+        /// The checkpoint.
+        path: PathBuf,
+    },
+    /// A JSON file of a checkpoint does not parse.
+    #[error("{path} is damaged: {source}; restore the checkpoint or start a new run")]
+    DamagedJson {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        source: serde_json::Error,
+    },
+    /// A tensor file of a checkpoint does not parse.
+    #[error("{path} is damaged: {source}; restore the checkpoint or start a new run")]
+    DamagedTensors {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        source: tch::TchError,
+    },
+    /// A tensor file does not hold what the model needs.
+    #[error(
+        "{path} does not fit the model: tensor {name:?} should be {expected} and is {found}; restore the checkpoint or start a new run"
+    )]
+    WrongTensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor's name.
+        name: String,
+        /// The shape and kind the model needs.
+        expected: String,
+        /// What the file has.
+        found: String,
+    },
+    /// A file could not be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// libtorch could not write a file.
+    #[error("cannot write {path}: {source}")]
+    WriteTensors {
+        /// The file.
+        path: PathBuf,
+        /// What libtorch says.
+        source: tch::TchError,
+    },
+    /// libtorch could not trace the model for `model.pt`.
+    #[error("cannot trace the model: {0}")]
+    Trace(#[source] tch::TchError),
+    /// libtorch does not take a batch's memory.
+    #[error("libtorch refused the memory of a batch on {place}: {reason}")]
+    BatchMemory {
+        /// Where the batch lies.
+        place: String,
+        /// What libtorch says.
+        reason: String,
+    },
+}

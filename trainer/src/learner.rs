@@ -1,0 +1,129 @@
+//! Learning from one batch: forward, loss, backward, clip, step.
+//!
+//! Nothing here waits for the device: the loss is added up there and read by whoever logs it.
+//! When to log, evaluate or save is decided in `run.rs`.
+
+use crate::{
+    adamw::AdamW, clip::clip_norm, model::Model, random::batch_seed, settings::TrainSettings,
+    tensor::BatchTensors,
+};
+use millstream_stage::{Phase, Plan, Tag};
+use tch::{Device, Kind, Tensor};
+
+/// The batches whose gradients make one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Windows in all of them.
+    pub(crate) windows: u64,
+    /// Whether the batch asked about is the last of them.
+    pub(crate) ends: bool,
+}
+
+impl Group {
+    /// The group that training batch `index` is in. The last of an epoch may be smaller; groups
+    /// never reach across epochs.
+    pub(crate) fn of(plan: &Plan, accumulate: u32, index: u64) -> Self {
+        let (accumulate, size) = (u64::from(accumulate), plan.batch_size as u64);
+        let start = index - index % accumulate;
+        let end = (start + accumulate).min(plan.batches(Phase::Train));
+        let windows = (end * size).min(plan.windows.train) - start * size;
+        Group { windows, ends: index + 1 == end }
+    }
+}
+
+/// Steps in one epoch.
+pub(crate) fn steps_per_epoch(plan: &Plan, accumulate: u32) -> u64 {
+    plan.batches(Phase::Train).div_ceil(u64::from(accumulate))
+}
+
+/// A model that learns.
+#[derive(Debug)]
+pub(crate) struct Learner {
+    settings: TrainSettings,
+    pub(crate) model: Model,
+    pub(crate) optimizer: AdamW,
+    pub(crate) steps_total: u64,
+    /// Loss of the batches since the last step, times their windows.
+    pending: Tensor,
+    /// The same of every step since it was last read.
+    pub(crate) loss: Tensor,
+}
+
+impl Learner {
+    pub(crate) fn new(
+        settings: &TrainSettings,
+        model: Model,
+        steps_total: u64,
+        device: Device,
+    ) -> Self {
+        let zero = || Tensor::zeros([1], (Kind::Double, device));
+        Learner {
+            settings: settings.clone(),
+            optimizer: AdamW::new(model.parameters(), settings.weight_decay),
+            model,
+            steps_total,
+            pending: zero(),
+            loss: zero(),
+        }
+    }
+
+    /// The learning rate of the step after `steps`.
+    pub(crate) fn rate(&self, steps: u64) -> f64 {
+        self.settings.schedule.rate(self.settings.learning_rate, steps, self.steps_total)
+    }
+
+    /// Learns from a batch; takes a step if it ends its group.
+    pub(crate) fn learn(&mut self, batch: &BatchTensors, tag: Tag, group: Group) {
+        if self.model.drops_out() {
+            let seed = batch_seed(self.settings.seed, tag.epoch, tag.index);
+            tch::manual_seed(seed.cast_signed());
+        }
+        let rows = batch.inputs.size()[0] as f64;
+        let forecast = self.model.forward(&batch.inputs, true);
+        let loss = self.settings.loss.mean(&forecast, &batch.targets);
+        // Weighted by its share of the group's windows: the sum is the gradient of one big batch,
+        // even where the last batch of an epoch is smaller.
+        (&loss * (rows / group.windows as f64)).backward();
+        batch.finish();
+        self.pending += loss.detach().to_kind(Kind::Double) * rows;
+        if group.ends {
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        let rate = self.rate(self.optimizer.steps());
+        let parameters = &mut self.model.parameters_mut().tensors;
+        let mut gradients: Vec<Tensor> = parameters.iter().map(Tensor::grad).collect();
+        if self.settings.clip_norm > 0.0 {
+            clip_norm(&mut gradients, self.settings.clip_norm);
+        }
+        self.optimizer.step(parameters, &gradients, rate);
+        for mut gradient in gradients {
+            let _ = gradient.zero_();
+        }
+        self.loss += &self.pending;
+        let _ = self.pending.zero_();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::plan;
+
+    fn check(index: u64, windows: u64, ends: bool) {
+        // 18 windows in batches of 4: five batches, the last with two windows.
+        let found = Group::of(&plan(1, [18, 0, 0]), 3, index);
+        assert_eq!(found, Group { windows, ends }, "batch {index}");
+    }
+
+    #[test]
+    fn groups_end_with_the_epoch() {
+        check(0, 12, false);
+        check(2, 12, true);
+        check(3, 6, false);
+        check(4, 6, true);
+        assert_eq!(steps_per_epoch(&plan(1, [18, 0, 0]), 3), 2);
+    }
+}

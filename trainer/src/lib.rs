@@ -1,0 +1,94 @@
+//! Trains sequence models on a stream of batches.
+//!
+//! [`Trainer`] is a [`Sink`](millstream_stage::Sink): it takes
+//! [`DeviceBatch`](millstream_stage::DeviceBatch)es in the order their plan announces, learns,
+//! validates and tests, and leaves a run folder and a [`TrainReport`]. [`TrainSettings`] say how.
+//! [`Trainer::resume`] goes on with a run that was interrupted, from [`read_position`].
+//!
+//! Between two log lines the host never waits for the device: losses and metrics add up there.
+//! [`BatchTensors`] sees a batch as tensors without copying it, and keeps its slot until the last
+//! tensor is gone.
+//!
+//! What a run folder holds is described in the crate's README; that folder is all a predictor
+//! needs.
+//!
+//! ```
+//! use millstream_stage::*;
+//! use millstream_trainer::{TrainSettings, Trainer};
+//! use std::sync::Arc;
+//!
+//! let column = |name: &str| ColumnScaling { name: name.into(), offset: 0.0, scale: 1.0, mean: 0.0 };
+//! let plan = Arc::new(Plan {
+//!     schema: DataSchema {
+//!         series_column: None, time_column: "t".into(), time_kind: TimeKind::Integer,
+//!         features: vec!["x".into()], targets: vec!["x".into()],
+//!         lookback: 3, horizon: 1, test_start: 0, fingerprint: String::new(),
+//!     },
+//!     scaling: Scaling {
+//!         method: "none".into(), features: vec![column("x")], targets: vec![column("x")],
+//!     },
+//!     panel: Arc::new(PanelSchema {
+//!         series_column: None, time_column: "t".into(), time_kind: TimeKind::Integer,
+//!         columns: vec!["x".into()], inputs: 1, series: vec![String::new()],
+//!         fingerprint: String::new(),
+//!     }),
+//!     windows: WindowCounts { train: 8, ..WindowCounts::default() },
+//!     batch_size: 4, epochs: 1, drop_last: false, predict: 0,
+//! });
+//! let layout = BatchLayout { batch_size: 4, lookback: 3, features: 1, horizon: 1, targets: 1 };
+//! let slots = Pool::new([BatchSlot::on_heap(layout)]);
+//!
+//! let folder = tempfile::tempdir()?;
+//! let mut trainer =
+//!     Trainer::new(TrainSettings::default(), folder.path().into(), Box::new(|_| {}))?;
+//! for index in 0..2 {
+//!     let mut slot = slots.take();
+//!     let (parts, meta) = slot.parts_mut();
+//!     parts.inputs.fill(0.5);
+//!     parts.targets.fill(0.5);
+//!     meta.series = vec![0; 4];
+//!     meta.time = vec![1, 2, 3, 4];
+//!     meta.tag = Some(Tag { epoch: 1, phase: Phase::Train, index });
+//!     meta.plan = Some(Arc::clone(&plan));
+//!     assert_eq!(trainer.accept(DeviceBatch::Host(slot))?, Flow::Continue);
+//! }
+//! let report = trainer.finish(Ending::Drained)?;
+//! assert_eq!((report.steps, report.samples), (2, 8));
+//! assert!(folder.path().join("checkpoints/best/model.pt").exists());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod adamw;
+mod checkpoint;
+mod clip;
+mod error;
+mod journal;
+mod learner;
+mod loss;
+mod lstm;
+mod metrics;
+mod model;
+mod order;
+mod pass;
+mod random;
+mod readback;
+mod report;
+mod run;
+#[cfg(test)]
+mod sample;
+mod schedule;
+mod settings;
+mod state;
+mod tensor;
+mod tensor_file;
+mod trainer;
+
+pub use crate::{
+    error::TrainError,
+    metrics::Metrics,
+    report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
+    settings::{Loss, ModelKind, ModelOptions, OptimizerKind, Schedule, TrainSettings},
+    state::Position,
+    tensor::BatchTensors,
+    trainer::{Trainer, read_position},
+};

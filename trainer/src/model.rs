@@ -1,0 +1,113 @@
+//! The model: whichever network was asked for, its named parameters and its TorchScript.
+//!
+//! Parameters carry the names a PyTorch module of the same shape would give them, so
+//! `model.safetensors` loads into Python with `load_state_dict`. How to learn is not known here.
+
+use crate::{
+    error::TrainError,
+    lstm::Lstm,
+    random::SplitMix64,
+    settings::{ModelKind, ModelOptions},
+};
+use millstream_stage::BatchLayout;
+use tch::{CModule, Device, Kind, Tensor};
+
+/// Named tensors in a fixed order.
+#[derive(Debug, Default)]
+pub(crate) struct Parameters {
+    pub(crate) names: Vec<String>,
+    pub(crate) tensors: Vec<Tensor>,
+}
+
+impl Parameters {
+    /// Adds a parameter whose values are drawn from `[-bound, bound)`.
+    pub(crate) fn draw(
+        &mut self,
+        name: String,
+        shape: &[usize],
+        bound: f32,
+        random: &mut SplitMix64,
+        device: Device,
+    ) {
+        let values: Vec<f32> = (0..shape.iter().product()).map(|_| random.uniform(bound)).collect();
+        let shape: Vec<i64> = shape.iter().map(|&size| size as i64).collect();
+        let tensor = Tensor::from_slice(&values).view(&shape[..]).to_device(device);
+        self.names.push(name);
+        self.tensors.push(tensor.set_requires_grad(true));
+    }
+
+    /// Copies of the values, on the same device.
+    pub(crate) fn snapshot(&self) -> Vec<Tensor> {
+        self.tensors.iter().map(|tensor| tensor.detach().copy()).collect()
+    }
+
+    /// Overwrites the values with those of a snapshot.
+    pub(crate) fn restore(&mut self, snapshot: &[Tensor]) {
+        let _guard = tch::no_grad_guard();
+        for (tensor, saved) in self.tensors.iter_mut().zip(snapshot) {
+            tensor.copy_(saved);
+        }
+    }
+}
+
+/// A network with its parameters.
+#[derive(Debug)]
+pub(crate) enum Model {
+    Lstm(Lstm),
+}
+
+impl Model {
+    /// Makes a model for batches of this layout, its weights drawn from `seed`.
+    pub(crate) fn new(
+        kind: ModelKind,
+        options: &ModelOptions,
+        layout: &BatchLayout,
+        seed: u64,
+        device: Device,
+    ) -> Self {
+        match kind {
+            ModelKind::Lstm => Model::Lstm(Lstm::new(options, layout, seed, device)),
+        }
+    }
+
+    /// Forecasts `[rows, horizon, targets]` from inputs `[rows, lookback, features]`.
+    pub(crate) fn forward(&self, inputs: &Tensor, train: bool) -> Tensor {
+        match self {
+            Model::Lstm(lstm) => lstm.forward(inputs, train),
+        }
+    }
+
+    pub(crate) fn parameters(&self) -> &Parameters {
+        match self {
+            Model::Lstm(lstm) => lstm.parameters(),
+        }
+    }
+
+    pub(crate) fn parameters_mut(&mut self) -> &mut Parameters {
+        match self {
+            Model::Lstm(lstm) => lstm.parameters_mut(),
+        }
+    }
+
+    /// Whether training draws random numbers.
+    pub(crate) fn drops_out(&self) -> bool {
+        match self {
+            Model::Lstm(lstm) => lstm.drops_out(),
+        }
+    }
+
+    /// The model in evaluation mode as TorchScript, with these host weights built in. It takes
+    /// inputs with any number of rows.
+    ///
+    /// # Errors
+    /// [`TrainError::Trace`] when libtorch cannot trace it.
+    pub(crate) fn trace(&self, weights: &[Tensor]) -> Result<CModule, TrainError> {
+        let _guard = tch::no_grad_guard();
+        let Model::Lstm(lstm) = self;
+        // Two rows: a trace over one could take a size of 1 for a constant.
+        let example = Tensor::zeros(lstm.input_shape(2), (Kind::Float, Device::Cpu));
+        let mut forward = |inputs: &[Tensor]| vec![lstm.forward_traced(&inputs[0], weights)];
+        CModule::create_by_tracing("Forecast", "forward", &[example], &mut forward)
+            .map_err(TrainError::Trace)
+    }
+}

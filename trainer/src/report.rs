@@ -1,0 +1,103 @@
+//! What a caller sees of a run: progress while it goes on, the report at its end.
+
+use crate::metrics::Metrics;
+use millstream_stage::Plan;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Something a watcher of a run may want to show.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Progress {
+    /// The first batch came; nothing has been computed.
+    Started {
+        /// The stream.
+        plan: Arc<Plan>,
+        /// Steps of the whole run.
+        steps_total: u64,
+    },
+    /// A step has been handed to the device.
+    Step {
+        /// The epoch, from 1.
+        epoch: u32,
+        /// Steps so far.
+        step: u64,
+        /// Steps of the whole run.
+        steps_total: u64,
+    },
+    /// A log line was written.
+    Log(LogLine),
+    /// An epoch is over and its checkpoint is on the disk. Epoch 0 is the look before training.
+    EpochDone {
+        /// The epoch.
+        epoch: u32,
+        /// Mean training loss; `None` for epoch 0.
+        train_loss: Option<f64>,
+        /// Mean validation loss; `None` when there is no validation part.
+        validation_loss: Option<f64>,
+    },
+    /// The test windows begin, with the best weights.
+    Testing,
+}
+
+/// A line of `metrics.jsonl`, written every `log_every` steps.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// Steps so far.
+    pub step: u64,
+    /// The epoch, from 1.
+    pub epoch: u32,
+    /// Mean training loss since the last line.
+    pub loss: f64,
+    /// Learning rate of the last step.
+    pub learning_rate: f64,
+    /// Training windows per second since the last line, waiting included.
+    pub samples_per_s: f64,
+}
+
+/// The losses of one epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EpochLoss {
+    /// The epoch, from 1.
+    pub epoch: u32,
+    /// Mean training loss.
+    pub train_loss: f64,
+    /// Mean validation loss; `None` when there is no validation part.
+    pub validation_loss: Option<f64>,
+}
+
+/// The naive forecasts, judged on the test windows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Baseline {
+    /// Always the mean of the training rows.
+    pub mean: Option<Metrics>,
+    /// Always the last known value.
+    pub last: Option<Metrics>,
+}
+
+/// What a run leaves. Figures that were not reached before an interruption are `None`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TrainReport {
+    /// Steps taken, those before a resume included.
+    pub steps: u64,
+    /// Mean training loss of the last complete epoch.
+    pub train_loss: Option<f64>,
+    /// Validation loss before the first step, by the configured loss (mse by default).
+    pub first_validation_loss: Option<f64>,
+    /// Validation figures of the best epoch.
+    pub validation: Option<Metrics>,
+    /// Test figures of the best epoch's weights.
+    pub test: Option<Metrics>,
+    /// What naive forecasts reach on the same test windows.
+    pub baseline: Baseline,
+    /// The epoch whose weights are in `checkpoints/best`.
+    pub best_epoch: Option<u32>,
+    /// Training windows seen.
+    pub samples: u64,
+    /// Seconds spent in training steps.
+    pub train_seconds: f64,
+    /// The losses of each complete epoch.
+    pub losses: Vec<EpochLoss>,
+    /// How often the host waited for the device, since the start or the resume.
+    pub device_reads: u64,
+}

@@ -1,0 +1,330 @@
+//! A run that is under way: what to do with each batch, and what to do at the end of each pass.
+//!
+//! This is the training loop, turned inside out: batches are handed in one at a time, already in
+//! order. How a batch is learned from is in `learner.rs`; how a run starts, resumes and ends is in
+//! `trainer.rs`.
+
+use crate::{
+    checkpoint::{Checkpoints, Contents, ModelShape, SchemaFile, Which},
+    error::TrainError,
+    journal::{EpochLine, Journal},
+    learner::{Group, Learner},
+    order,
+    pass::{Pass, PassResult},
+    readback::Readback,
+    report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
+    settings::TrainSettings,
+    state::{History, Scheduler, State},
+    tensor::{BatchTensors, device},
+};
+use millstream_stage::{DeviceBatch, Phase, Plan, Tag};
+use std::{sync::Arc, time::Instant};
+use tch::Tensor;
+
+/// Who wants to know how the run goes.
+pub(crate) type Observer = dyn FnMut(&Progress);
+
+/// A run that is under way.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) settings: TrainSettings,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) journal: Journal,
+    pub(crate) learner: Learner,
+    /// The batch that must come next.
+    pub(crate) expected: Option<Tag>,
+    /// The epoch that is being learned, and how many of its batches the weights have seen.
+    pub(crate) epoch: u32,
+    pub(crate) done: u64,
+    pub(crate) history: History,
+    pub(crate) best_validation: Option<f64>,
+    pub(crate) best: Option<Vec<Tensor>>,
+    pub(crate) readback: Readback,
+    /// Windows whose loss is still on the device.
+    pub(crate) unread: u64,
+    pub(crate) last_log: Instant,
+    pub(crate) validation: Option<Pass>,
+    pub(crate) testing: Option<Pass>,
+    pub(crate) test: Option<PassResult>,
+}
+
+impl Run {
+    /// Takes the next batch.
+    pub(crate) fn accept(
+        &mut self,
+        batch: DeviceBatch,
+        observe: &mut Observer,
+    ) -> Result<(), TrainError> {
+        let tag = batch.tag();
+        if self.expected != Some(tag) {
+            let expected = order::describe(self.expected);
+            return Err(TrainError::OutOfOrder { expected, found: order::describe(Some(tag)) });
+        }
+        self.expected = order::after(&self.plan, tag);
+        let batch = BatchTensors::new(batch)?;
+        let found = match tag.phase {
+            Phase::Train => {
+                self.learn(batch, tag, observe)?;
+                None
+            }
+            Phase::Validation => self.validate(&batch, tag),
+            Phase::Test => {
+                self.try_out(&batch, tag, observe);
+                None
+            }
+            Phase::Predict => unreachable!("no run expects a batch of the predict phase"),
+        };
+        match found {
+            Some(found) if tag.epoch == 0 => self.look_before(&found, observe),
+            found if tag.epoch > 0 && order::ends_epoch(&self.plan, tag) => {
+                self.end_epoch(found.as_ref(), observe)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn learn(
+        &mut self,
+        batch: BatchTensors,
+        tag: Tag,
+        observe: &mut Observer,
+    ) -> Result<(), TrainError> {
+        let _span = tracing::trace_span!("learn").entered();
+        let clock = Instant::now();
+        let group = Group::of(&self.plan, self.settings.accumulate.get(), tag.index);
+        self.learner.learn(&batch, tag, group);
+        // Back to its pool now, not after the log line is written.
+        drop(batch);
+        if group.ends {
+            self.done = tag.index + 1;
+            self.unread += group.windows;
+            self.history.samples += group.windows;
+            let (step, steps_total) = (self.learner.optimizer.steps(), self.learner.steps_total);
+            observe(&Progress::Step { epoch: tag.epoch, step, steps_total });
+            if step % self.settings.log_every == 0 {
+                self.log(step, observe)?;
+            }
+        }
+        if self.plan.is_last(tag) {
+            self.read_loss()?;
+        }
+        self.history.train_seconds += clock.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    fn log(&mut self, step: u64, observe: &mut Observer) -> Result<(), TrainError> {
+        self.read_loss()?;
+        let seconds = self.last_log.elapsed().as_secs_f64();
+        self.last_log = Instant::now();
+        let samples = self.history.since_log.samples;
+        let line = LogLine {
+            step,
+            epoch: self.epoch,
+            loss: self.history.since_log.take_mean(),
+            learning_rate: self.learner.rate(step - 1),
+            samples_per_s: samples as f64 / seconds,
+        };
+        self.journal.append(&line)?;
+        observe(&Progress::Log(line));
+        Ok(())
+    }
+
+    /// Reads the loss of the steps since the last read. Waits for the device.
+    fn read_loss(&mut self) -> Result<(), TrainError> {
+        let samples = std::mem::take(&mut self.unread);
+        if samples == 0 {
+            return Ok(());
+        }
+        let sum = self.readback.numbers(&self.learner.loss)[0];
+        let _ = self.learner.loss.zero_();
+        if !sum.is_finite() {
+            return Err(self.diverged("training", sum));
+        }
+        self.history.this_epoch.add(sum, samples);
+        self.history.since_log.add(sum, samples);
+        Ok(())
+    }
+
+    fn diverged(&self, part: &'static str, loss: f64) -> TrainError {
+        TrainError::Diverged { part, step: self.learner.optimizer.steps(), epoch: self.epoch, loss }
+    }
+
+    /// Adds a batch to the validation pass; at its end, what it found.
+    fn validate(&mut self, batch: &BatchTensors, tag: Tag) -> Option<PassResult> {
+        let windows = self.plan.windows.validation;
+        let place = device(batch.batch().place());
+        let pass = self.validation.get_or_insert_with(|| Pass::new(&self.plan, windows, place));
+        forecast(&self.learner, batch, pass, &self.settings);
+        self.plan.is_last(tag).then(|| pass.finish(&mut self.readback))
+    }
+
+    fn try_out(&mut self, batch: &BatchTensors, tag: Tag, observe: &mut Observer) {
+        let windows = self.plan.windows.test;
+        let place = device(batch.batch().place());
+        if self.testing.is_none() {
+            observe(&Progress::Testing);
+            let best =
+                self.best.as_deref().expect("an epoch ended before the test, so one is best");
+            self.learner.model.parameters_mut().restore(best);
+        }
+        let pass = self
+            .testing
+            .get_or_insert_with(|| Pass::new(&self.plan, windows, place).with_baselines());
+        forecast(&self.learner, batch, pass, &self.settings);
+        if self.plan.is_last(tag) {
+            self.test = Some(pass.finish(&mut self.readback));
+        }
+    }
+
+    /// The end of the validation pass before the first step.
+    fn look_before(
+        &mut self,
+        found: &PassResult,
+        observe: &mut Observer,
+    ) -> Result<(), TrainError> {
+        let loss = found.loss.ok_or_else(|| self.diverged("validation", f64::NAN))?;
+        self.history.first_validation_loss = Some(loss);
+        let validation = Some(found.model);
+        let line =
+            EpochLine { epoch: 0, train_loss: None, validation_loss: Some(loss), validation };
+        self.journal.append(&line)?;
+        observe(&line.done());
+        Ok(())
+    }
+
+    fn end_epoch(
+        &mut self,
+        found: Option<&PassResult>,
+        observe: &mut Observer,
+    ) -> Result<(), TrainError> {
+        let epoch = self.epoch;
+        let train_loss = self.history.this_epoch.take_mean();
+        let validation_loss = match found {
+            None => None,
+            Some(found) => Some(found.loss.ok_or_else(|| self.diverged("validation", f64::NAN))?),
+        };
+        self.history.losses.push(EpochLoss { epoch, train_loss, validation_loss });
+        // With nothing to judge by, the latest weights are the best there are.
+        let improved = match (validation_loss, self.best_validation) {
+            (Some(now), Some(best)) => now < best,
+            _ => true,
+        };
+        if improved {
+            self.best_validation = validation_loss;
+            self.history.best_epoch = Some(epoch);
+            self.history.validation = found.map(|found| found.model);
+            let parameters = self.learner.model.parameters();
+            self.best = Some(parameters.snapshot());
+        }
+        let validation = found.map(|found| found.model);
+        let train_loss = Some(train_loss);
+        let line = EpochLine { epoch, train_loss, validation_loss, validation };
+        self.journal.append(&line)?;
+        (self.epoch, self.done) = (epoch + 1, 0);
+        // Best first: a crash in between leaves a `last` that will redo this epoch and find it
+        // best again, never a `last` that believes in a best that is not there.
+        let order = if improved { &[Which::Best, Which::Last][..] } else { &[Which::Last] };
+        self.save(order)?;
+        observe(&line.done());
+        Ok(())
+    }
+
+    /// Writes the state as these checkpoints.
+    fn save(&mut self, order: &[Which]) -> Result<(), TrainError> {
+        let parameters = self.learner.model.parameters();
+        let mut tensors: Vec<Tensor> =
+            parameters.tensors.iter().map(Tensor::shallow_clone).collect();
+        tensors.extend(self.learner.optimizer.state());
+        let host = self.readback.tensors(&tensors);
+        let (weights, optimizer) = host.split_at(parameters.tensors.len());
+        let script = self.learner.model.trace(weights)?;
+        let contents = Contents {
+            names: &parameters.names,
+            weights,
+            optimizer,
+            script: &script,
+            state: &self.state(),
+            schema: &self.schema(),
+            scaling: &self.plan.scaling,
+        };
+        order.iter().try_for_each(|which| self.checkpoints.write(*which, &contents))
+    }
+
+    fn state(&self) -> State {
+        State {
+            step: self.learner.optimizer.steps(),
+            epoch: self.epoch,
+            position: self.done,
+            seed: self.settings.seed,
+            scheduler: Scheduler {
+                kind: self.settings.schedule,
+                steps_total: self.learner.steps_total,
+            },
+            best_validation: self.best_validation,
+            finished: false,
+            history: self.history.clone(),
+            settings: self.settings.clone(),
+        }
+    }
+
+    fn schema(&self) -> SchemaFile {
+        let model = ModelShape { kind: self.settings.model, options: self.settings.model_options };
+        SchemaFile { schema: self.plan.schema.clone(), model }
+    }
+
+    /// The whole stream came.
+    pub(crate) fn complete(&mut self) -> Result<(), TrainError> {
+        if self.expected.is_some() {
+            return Err(TrainError::EndedEarly { expected: order::describe(self.expected) });
+        }
+        self.checkpoints.mark_finished()
+    }
+
+    /// The stream was cut short on request: saves where to go on.
+    pub(crate) fn interrupt(&mut self) -> Result<(), TrainError> {
+        if self.epoch > self.plan.epochs {
+            // Only the test was left; the last epoch's end has saved all there is, and the model
+            // may hold the best weights by now instead of the last.
+            return Ok(());
+        }
+        self.read_loss()?;
+        self.save(&[Which::Last])
+    }
+
+    pub(crate) fn report(self) -> TrainReport {
+        let mut report = report(self.history, self.learner.optimizer.steps());
+        report.device_reads = self.readback.reads();
+        if let Some(test) = self.test {
+            report.test = Some(test.model);
+            report.baseline = Baseline { mean: test.mean, last: test.last };
+        }
+        report
+    }
+}
+
+/// What a run has found so far, as a report.
+pub(crate) fn report(history: History, steps: u64) -> TrainReport {
+    TrainReport {
+        steps,
+        train_loss: history.losses.last().map(|loss| loss.train_loss),
+        first_validation_loss: history.first_validation_loss,
+        validation: history.validation,
+        test: None,
+        baseline: Baseline::default(),
+        best_epoch: history.best_epoch,
+        samples: history.samples,
+        train_seconds: history.train_seconds,
+        losses: history.losses,
+        device_reads: 0,
+    }
+}
+
+/// Adds the forecasts of a batch to a pass.
+fn forecast(learner: &Learner, batch: &BatchTensors, pass: &mut Pass, settings: &TrainSettings) {
+    let _span = tracing::trace_span!("evaluate").entered();
+    let _guard = tch::no_grad_guard();
+    let forecast = learner.model.forward(&batch.inputs, false);
+    pass.add(batch, &forecast, settings.loss);
+    batch.finish();
+}

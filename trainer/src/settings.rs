@@ -1,0 +1,212 @@
+//! The `[train]` section: what can be set, its defaults and its ranges.
+//!
+//! Where a value comes from (file, environment, command line) is not known here.
+
+use crate::error::TrainError;
+use serde::{Deserialize, Serialize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+
+/// How to train.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainSettings {
+    /// Which model; `lstm` by default.
+    pub model: ModelKind,
+    /// Passes over the training windows; 5 by default.
+    pub epochs: u32,
+    /// Windows in a batch; 256 by default.
+    pub batch_size: NonZeroUsize,
+    /// Learning rate of the first step; 1e-3 by default.
+    pub learning_rate: f64,
+    /// How the learning rate changes; `cosine` by default.
+    pub schedule: Schedule,
+    /// How gradients become steps; `adamw` by default.
+    pub optimizer: OptimizerKind,
+    /// AdamW's decoupled weight decay; 0.01 by default.
+    pub weight_decay: f64,
+    /// What is made small; `mse` by default.
+    pub loss: Loss,
+    /// Largest norm of all gradients together; 0.5 by default, 0 switches clipping off.
+    pub clip_norm: f64,
+    /// Batches whose gradients make one step; 1 by default.
+    pub accumulate: NonZeroU32,
+    /// Seed of the initial weights, dropout and (in normalize) the order of windows; 42 by default.
+    pub seed: u64,
+    /// Steps between log lines; 100 by default.
+    pub log_every: NonZeroU64,
+    /// The model's own settings.
+    pub model_options: ModelOptions,
+}
+
+/// The models there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelKind {
+    /// A long short-term memory and a linear head on its last hidden state.
+    #[default]
+    Lstm,
+}
+
+/// The optimizers there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OptimizerKind {
+    /// Adam with decoupled weight decay.
+    #[default]
+    Adamw,
+}
+
+/// How the learning rate changes over the steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Schedule {
+    /// Half a cosine wave from the full rate down to 0 over all steps.
+    #[default]
+    Cosine,
+    /// The full rate throughout.
+    Constant,
+}
+
+/// What training makes small, and by what the best epoch is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loss {
+    /// Mean squared error.
+    #[default]
+    Mse,
+    /// Mean absolute error.
+    Mae,
+    /// Squared below an error of 1 (scaled units), absolute above.
+    Huber,
+}
+
+/// The model's own settings.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelOptions {
+    /// Size of the hidden state; 64 by default.
+    pub hidden: NonZeroUsize,
+    /// Recurrent layers on top of each other; 1 by default.
+    pub layers: NonZeroUsize,
+    /// Dropout between layers; 0 by default, and without effect when there is one layer.
+    pub dropout: f64,
+}
+
+const fn size(value: usize) -> NonZeroUsize {
+    NonZeroUsize::new(value).expect("a default is not zero")
+}
+
+impl Default for TrainSettings {
+    fn default() -> Self {
+        TrainSettings {
+            model: ModelKind::default(),
+            epochs: 5,
+            batch_size: const { size(256) },
+            learning_rate: 1e-3,
+            schedule: Schedule::default(),
+            optimizer: OptimizerKind::default(),
+            weight_decay: 0.01,
+            loss: Loss::default(),
+            clip_norm: 0.5,
+            accumulate: NonZeroU32::MIN,
+            seed: 42,
+            log_every: const { NonZeroU64::new(100).expect("a default is not zero") },
+            model_options: ModelOptions::default(),
+        }
+    }
+}
+
+impl Default for ModelOptions {
+    fn default() -> Self {
+        ModelOptions { hidden: const { size(64) }, layers: NonZeroUsize::MIN, dropout: 0.0 }
+    }
+}
+
+impl TrainSettings {
+    /// Checks what the types do not.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] with the first key that is out of range.
+    pub fn validate(&self) -> Result<(), TrainError> {
+        let not_negative = |value: f64| value.is_finite() && value >= 0.0;
+        require("epochs", &self.epochs, self.epochs >= 1, "at least 1")?;
+        let rate = self.learning_rate;
+        require("learning_rate", &rate, rate.is_finite() && rate > 0.0, "a number above 0")?;
+        let decay = self.weight_decay;
+        require("weight_decay", &decay, not_negative(decay), "a number not below 0")?;
+        let norm = self.clip_norm;
+        require("clip_norm", &norm, not_negative(norm), "a number not below 0 (0 = no clipping)")?;
+        let dropout = self.model_options.dropout;
+        let usable = (0.0..1.0).contains(&dropout);
+        require("model_options.dropout", &dropout, usable, "at least 0 and below 1")
+    }
+}
+
+fn require(
+    key: &'static str,
+    value: &dyn ToString,
+    holds: bool,
+    expected: &'static str,
+) -> Result<(), TrainError> {
+    if holds {
+        return Ok(());
+    }
+    Err(TrainError::Setting { key, value: value.to_string(), expected })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut TrainSettings), expected: &str) {
+        let mut settings = TrainSettings::default();
+        change(&mut settings);
+        assert_eq!(settings.validate().unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn ranges_are_checked_and_the_key_is_named() {
+        TrainSettings::default().validate().unwrap();
+        check(|s| s.epochs = 0, "train.epochs is 0, but must be at least 1");
+        check(
+            |s| s.learning_rate = f64::NAN,
+            "train.learning_rate is NaN, but must be a number above 0",
+        );
+        check(
+            |s| s.weight_decay = -1.0,
+            "train.weight_decay is -1, but must be a number not below 0",
+        );
+        check(
+            |s| s.clip_norm = -0.5,
+            "train.clip_norm is -0.5, but must be a number not below 0 (0 = no clipping)",
+        );
+        check(
+            |s| s.model_options.dropout = 1.0,
+            "train.model_options.dropout is 1, but must be at least 0 and below 1",
+        );
+    }
+
+    #[test]
+    fn names_are_those_of_the_settings_file() {
+        let text =
+            r#"{"model":"lstm","schedule":"constant","loss":"huber","model_options":{"hidden":8}}"#;
+        let settings: TrainSettings = serde_json::from_str(text).unwrap();
+        assert_eq!(settings.schedule, Schedule::Constant);
+        assert_eq!(settings.loss, Loss::Huber);
+        assert_eq!(settings.model_options.hidden.get(), 8);
+        assert_eq!(settings.epochs, 5);
+    }
+
+    fn check_refused(text: &str, expected: &str) {
+        let error = serde_json::from_str::<TrainSettings>(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn wrong_names_are_refused_with_the_right_ones() {
+        check_refused(r#"{"model":"lstn"}"#, "unknown variant `lstn`, expected `lstm`");
+        check_refused(r#"{"loss":"l2"}"#, "expected one of `mse`, `mae`, `huber`");
+        check_refused(r#"{"epoch":3}"#, "unknown field `epoch`");
+        check_refused(r#"{"accumulate":0}"#, "nonzero");
+    }
+}

@@ -1,0 +1,222 @@
+//! Tensors over a batch's own memory: no copy, and the memory outlives every view.
+//!
+//! Each tensor holds a share of the batch; when the last tensor, view or value saved for backward
+//! is gone, the slot returns to its pool, on whatever thread that happens. The tensors are for
+//! reading: writing to them would change the batch under its other views.
+
+use crate::error::TrainError;
+use millstream_stage::{DeviceBatch, Place};
+use std::{
+    ffi::{CStr, c_char, c_int, c_void},
+    sync::Arc,
+};
+use tch::{Device, Tensor};
+use torch_sys::C_tensor;
+
+unsafe extern "C" {
+    /// See `cpp/blob.cpp`.
+    fn millstream_tensor_over(
+        data: *mut f32,
+        sizes: *const i64,
+        dims: usize,
+        device: c_int,
+        owner: *mut c_void,
+        release: extern "C" fn(*mut c_void),
+        message: *mut c_char,
+        message_size: usize,
+    ) -> *mut C_tensor;
+}
+
+/// A batch as tensors.
+#[derive(Debug)]
+pub struct BatchTensors {
+    /// `[rows, lookback, features]`, scaled.
+    pub inputs: Tensor,
+    /// `[rows, horizon, targets]`, scaled.
+    pub targets: Tensor,
+    /// `[rows, targets]`: each target's last known value, scaled; NaN where it is missing.
+    pub last: Tensor,
+    batch: Arc<DeviceBatch>,
+}
+
+impl BatchTensors {
+    /// Wraps a batch.
+    ///
+    /// # Errors
+    /// [`TrainError::BatchMemory`] when libtorch refuses the memory, as a libtorch without CUDA
+    /// does for a batch on a CUDA device.
+    pub fn new(batch: DeviceBatch) -> Result<Self, TrainError> {
+        let batch = Arc::new(batch);
+        let layout = batch.layout();
+        let rows = batch.meta().series.len();
+        let over = |start, shape: &[usize]| tensor_over(&batch, start, shape);
+        Ok(BatchTensors {
+            inputs: over(0, &[rows, layout.lookback, layout.features])?,
+            targets: over(layout.targets_at(), &[rows, layout.horizon, layout.targets])?,
+            last: over(layout.last_at(), &[rows, layout.targets])?,
+            batch,
+        })
+    }
+
+    /// The batch itself.
+    #[must_use]
+    pub fn batch(&self) -> &DeviceBatch {
+        &self.batch
+    }
+
+    /// Says that the last use of the values has been enqueued: after backward, not before.
+    pub fn finish(&self) {
+        self.batch.finish();
+    }
+}
+
+/// The libtorch device that a batch's place is.
+pub(crate) fn device(place: Place) -> Device {
+    match place {
+        Place::Cpu => Device::Cpu,
+        Place::Cuda(index) => Device::Cuda(index),
+    }
+}
+
+/// A tensor over the `shape.product()` values that begin `start` values into the batch.
+fn tensor_over(
+    batch: &Arc<DeviceBatch>,
+    start: usize,
+    shape: &[usize],
+) -> Result<Tensor, TrainError> {
+    let end = start + shape.iter().product::<usize>();
+    assert!(end <= batch.layout().values(), "a part lies inside its slot");
+    let sizes: Vec<i64> = shape.iter().map(|&size| size as i64).collect();
+    let device = match batch.place() {
+        Place::Cpu => -1,
+        Place::Cuda(index) => index as c_int,
+    };
+    let data = batch.address().cast_mut().wrapping_add(start);
+    let owner = Arc::into_raw(Arc::clone(batch)).cast_mut().cast();
+    let mut message: [c_char; 512] = [0; 512];
+    // SAFETY: `data` starts a range inside the slot (asserted above), which stays allocated while
+    // `owner`, a share of the batch, is held; the callee takes that share over on every path and
+    // gives it to `release` once. `sizes` and `message` are live for the call, with their lengths.
+    let tensor = unsafe {
+        millstream_tensor_over(
+            data,
+            sizes.as_ptr(),
+            sizes.len(),
+            device,
+            owner,
+            release,
+            message.as_mut_ptr(),
+            message.len(),
+        )
+    };
+    if tensor.is_null() {
+        // SAFETY: the callee wrote a NUL-terminated string that fits, and the array was zeroed.
+        let reason = unsafe { CStr::from_ptr(message.as_ptr()) };
+        let place = format!("{:?}", batch.place());
+        return Err(TrainError::BatchMemory { place, reason: reason.to_string_lossy().into() });
+    }
+    // SAFETY: `tensor` is a fresh `new at::Tensor`, which is what tch's `C_tensor` is, and nobody
+    // else will free it.
+    Ok(unsafe { Tensor::from_ptr(tensor) })
+}
+
+/// Drops a tensor's share of its batch. libtorch may call it on any thread.
+extern "C" fn release(owner: *mut c_void) {
+    const fn may_cross_threads<T: Send + Sync>() {}
+    const { may_cross_threads::<DeviceBatch>() };
+    // SAFETY: `owner` came from `Arc::into_raw` in `tensor_over` and is released once.
+    drop(unsafe { Arc::from_raw(owner.cast::<DeviceBatch>()) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_stage::{BatchLayout, BatchSlot, DeviceMemory, DeviceSlot, Pool};
+    use tch::Kind;
+
+    const LAYOUT: BatchLayout =
+        BatchLayout { batch_size: 3, lookback: 2, features: 2, horizon: 1, targets: 2 };
+
+    fn filled(pool: &Pool<BatchSlot>) -> DeviceBatch {
+        let mut slot = pool.take();
+        let (parts, meta) = slot.parts_mut();
+        for (part, base) in [(parts.inputs, 0.0), (parts.targets, 100.0), (parts.last, 200.0)] {
+            for (i, value) in part.iter_mut().enumerate() {
+                *value = base + i as f32;
+            }
+        }
+        meta.series.extend([0, 1]);
+        DeviceBatch::Host(slot)
+    }
+
+    #[test]
+    fn parts_are_seen_in_their_shapes_without_a_copy() {
+        let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
+        let tensors = BatchTensors::new(filled(&pool)).unwrap();
+        assert_eq!(tensors.inputs.size(), [2, 2, 2]);
+        assert_eq!(tensors.targets.size(), [2, 1, 2]);
+        assert_eq!(tensors.last.size(), [2, 2]);
+        assert_eq!(tensors.inputs.double_value(&[1, 1, 1]), 7.0);
+        assert_eq!(tensors.targets.double_value(&[1, 0, 0]), 102.0);
+        assert_eq!(tensors.last.double_value(&[0, 1]), 201.0);
+        assert_eq!(tensors.inputs.data_ptr().cast_const().cast(), tensors.batch().address());
+    }
+
+    #[test]
+    fn a_view_keeps_the_slot_from_its_pool() {
+        let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
+        let tensors = BatchTensors::new(filled(&pool)).unwrap();
+        let view = tensors.inputs.narrow(0, 1, 1);
+        drop(tensors);
+        assert!(pool.try_take().is_none(), "the view still reads the slot");
+        assert_eq!(view.double_value(&[0, 0, 0]), 4.0);
+        drop(view);
+        assert!(pool.try_take().is_some(), "nothing reads the slot any more");
+    }
+
+    #[test]
+    fn a_value_saved_for_backward_keeps_the_slot() {
+        let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
+        let tensors = BatchTensors::new(filled(&pool)).unwrap();
+        let weight = Tensor::ones([2, 1], (Kind::Float, Device::Cpu)).set_requires_grad(true);
+        let loss = tensors.inputs.matmul(&weight).sum(Kind::Float);
+        drop(tensors);
+        assert!(pool.try_take().is_none());
+        loss.backward();
+        assert_eq!(weight.grad().double_value(&[0, 0]), 0.0 + 2.0 + 4.0 + 6.0);
+        drop(loss);
+        assert!(pool.try_take().is_some());
+    }
+
+    #[test]
+    fn the_last_tensor_may_be_dropped_on_another_thread() {
+        let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
+        let tensors = BatchTensors::new(filled(&pool)).unwrap();
+        let view = tensors.last.shallow_clone();
+        drop(tensors);
+        std::thread::spawn(move || drop(view)).join().unwrap();
+        assert!(pool.try_take().is_some());
+    }
+
+    #[derive(Debug)]
+    struct NoSuchDevice;
+    impl DeviceMemory for NoSuchDevice {
+        fn place(&self) -> Place {
+            Place::Cuda(200)
+        }
+        fn address(&self) -> *const f32 {
+            std::ptr::null()
+        }
+        fn finish(&self) {}
+    }
+
+    #[test]
+    fn refused_memory_is_an_error_and_the_slot_returns() {
+        let pool = Pool::new([DeviceSlot::new(LAYOUT, Box::new(NoSuchDevice))]);
+        let mut slot = pool.take();
+        slot.meta.series.push(0);
+        let error = BatchTensors::new(DeviceBatch::Device(slot)).unwrap_err();
+        assert!(error.to_string().contains("memory of a batch on Cuda(200)"), "{error}");
+        assert!(pool.try_take().is_some());
+    }
+}

@@ -1,0 +1,9 @@
+//! What a trainer does with a stream of batches.
+
+#![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
+
+mod checkpoints;
+mod learning;
+mod reads;
+mod resume;
+mod stream;

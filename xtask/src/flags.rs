@@ -1,0 +1,147 @@
+//! Every flag of every task, in one place.
+//!
+//! Only shapes and help texts: what a flag does is in the task's own file.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Tasks of the millstream workspace.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+pub(crate) struct Flags {
+    #[command(subcommand)]
+    pub(crate) task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Fetch what the build needs (libtorch); does nothing when it is already there
+    ///
+    /// Every other task that needs libtorch runs this by itself. Set LIBTORCH to use a libtorch
+    /// of your own, or LIBTORCH_USE_PYTORCH=1 for the one in the current Python environment.
+    Setup(SetupFlags),
+
+    /// Set up, build in release and run `millstream pipeline`
+    ///
+    /// All that follows is handed to `millstream pipeline` as it is, `--help` included.
+    #[command(disable_help_flag = true)]
+    Pipeline(PipelineFlags),
+
+    /// Run everything CI runs
+    ///
+    /// Formatting, tidy, the crates that must build without libtorch, clippy, tests, doc-tests
+    /// and docs, in that order; stops at the first failure. With arguments after `--`, only the
+    /// tests run and the arguments go to the test runner.
+    Test(TestFlags),
+
+    /// Check without running tests: formatting, clippy, tidy, docs
+    Lint,
+
+    /// Check the rules that no compiler checks
+    ///
+    /// Who may depend on what, file headers, names and sizes, paths of one machine, READMEs.
+    Tidy,
+
+    /// Benchmark the stages against their floors
+    ///
+    /// Writes stages.json and stages.md to target/bench-stages and prints the table.
+    BenchStages(BenchStagesFlags),
+
+    /// Remove what the pipeline made in this workspace: .millstream/ and runs/
+    CleanData(CleanDataFlags),
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct SetupFlags {
+    /// Also make sure that the tests can start a PostgreSQL server
+    #[arg(long)]
+    pub(crate) with_postgres: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PipelineFlags {
+    /// Arguments of `millstream pipeline`, such as --config FILE, --set KEY=VALUE, --json
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub(crate) args: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestFlags {
+    /// Run only the tests, and hand these arguments to the test runner
+    #[arg(last = true, value_name = "RUNNER ARGS")]
+    pub(crate) runner_args: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchStagesFlags {
+    /// Fewer samples: seconds instead of minutes, for a first look
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Compare with an earlier stages.json; exit 1 when a case fell behind
+    #[arg(long, value_name = "OLD.json")]
+    pub(crate) compare: Option<PathBuf>,
+
+    /// By how much a case's ratio may fall, as a fraction of the old ratio
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.10, requires = "compare")]
+    pub(crate) tolerance: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CleanDataFlags {
+    /// Remove without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    /// Remove .libtorch too; the next set-up makes it again from the cached wheels
+    #[arg(long)]
+    pub(crate) libtorch: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Result<Task, clap::Error> {
+        Flags::try_parse_from(line.split(' ')).map(|flags| flags.task)
+    }
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn pipeline_arguments_pass_through_untouched() {
+        let line = "xtask pipeline --json --config a.toml --set train.epochs=3 -- --help";
+        let Ok(Task::Pipeline(flags)) = parse(line) else { panic!("not a pipeline task") };
+        let expected = ["--json", "--config", "a.toml", "--set", "train.epochs=3", "--", "--help"];
+        assert_eq!(flags.args, expected);
+    }
+
+    #[test]
+    fn pipeline_help_is_left_to_millstream() {
+        let Ok(Task::Pipeline(flags)) = parse("xtask pipeline --help") else {
+            panic!("xtask kept --help to itself")
+        };
+        assert_eq!(flags.args, ["--help"]);
+    }
+
+    #[test]
+    fn test_runner_arguments_need_the_two_dashes() {
+        let Ok(Task::Test(flags)) = parse("xtask test -- panel --no-capture") else {
+            panic!("not a test task")
+        };
+        assert_eq!(flags.runner_args, ["panel", "--no-capture"]);
+        assert!(parse("xtask test panel").is_err());
+    }
+
+    #[test]
+    fn a_tolerance_without_a_comparison_is_refused() {
+        assert!(parse("xtask bench-stages --tolerance 0.2").is_err());
+        assert!(parse("xtask bench-stages --compare old.json --tolerance 0.2").is_ok());
+    }
+}

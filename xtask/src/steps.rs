@@ -1,0 +1,185 @@
+//! The checks that `test` and `lint` are made of, and how a list of them is run.
+//!
+//! Every cargo step uses `--release`, tests included: torch-sys takes minutes to compile, and with
+//! one profile for everything it compiles once.
+
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::workspace::Workspace;
+use crate::{process, tidy};
+
+/// A check that passes or fails.
+#[derive(Debug)]
+pub(crate) struct Step {
+    name: String,
+    action: Action,
+}
+
+#[derive(Debug)]
+enum Action {
+    Run(Command),
+    Tidy,
+}
+
+impl Step {
+    /// Formatting.
+    pub(crate) fn fmt(workspace: &Workspace) -> Self {
+        Self::cargo(workspace, "fmt", &["fmt", "--all", "--check"])
+    }
+
+    /// The rules in `tidy.rs`.
+    pub(crate) fn tidy() -> Self {
+        Self { name: "tidy".into(), action: Action::Tidy }
+    }
+
+    /// A crate built on its own, as on a machine without libtorch.
+    pub(crate) fn build_without_libtorch(workspace: &Workspace, package: &str) -> Self {
+        let arguments = ["build", "--release", "-p", package];
+        let mut step = Self::cargo(workspace, &format!("{package} alone"), &arguments);
+        if let Action::Run(command) = &mut step.action {
+            command.env("LIBTORCH", "/nonexistent");
+        }
+        step
+    }
+
+    /// Clippy, with warnings as errors.
+    pub(crate) fn clippy(workspace: &Workspace) -> Self {
+        let arguments =
+            ["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"];
+        Self::cargo(workspace, "clippy", &arguments)
+    }
+
+    /// All tests but the doc-tests, with nextest when it is installed.
+    pub(crate) fn tests(workspace: &Workspace, runner_args: &[OsString]) -> Self {
+        let has_nextest = process::succeeds(workspace.cargo().args(["nextest", "--version"]));
+        let arguments: &[&str] = if has_nextest {
+            &["nextest", "run", "--release", "--workspace"]
+        } else {
+            &["test", "--release", "--workspace", "--lib", "--bins", "--tests", "--examples"]
+        };
+        let mut step = Self::cargo(workspace, "tests", arguments);
+        if let Action::Run(command) = &mut step.action {
+            command.args(runner_args);
+        }
+        step
+    }
+
+    /// The examples in the documentation, which nextest cannot run.
+    pub(crate) fn doc_tests(workspace: &Workspace) -> Self {
+        Self::cargo(workspace, "doc-tests", &["test", "--release", "--workspace", "--doc"])
+    }
+
+    /// The documentation, with broken links as errors.
+    pub(crate) fn docs(workspace: &Workspace) -> Self {
+        let arguments = ["doc", "--release", "--workspace", "--no-deps"];
+        let mut step = Self::cargo(workspace, "docs", &arguments);
+        if let Action::Run(command) = &mut step.action {
+            command.env("RUSTDOCFLAGS", "-D warnings");
+        }
+        step
+    }
+
+    fn cargo(workspace: &Workspace, name: &str, arguments: &[&str]) -> Self {
+        let mut command = workspace.cargo();
+        command.args(arguments);
+        Self { name: name.to_owned(), action: Action::Run(command) }
+    }
+
+    fn by_hand(&self) -> String {
+        match &self.action {
+            Action::Run(command) => process::line(command),
+            Action::Tidy => "cargo xtask tidy".to_owned(),
+        }
+    }
+
+    fn run(&mut self, workspace: &Workspace) -> Result<(), Error> {
+        match &mut self.action {
+            Action::Run(command) => process::run(command),
+            Action::Tidy => tidy::run(workspace),
+        }
+    }
+}
+
+/// Runs the steps in order until one fails, then prints how long each took.
+///
+/// # Errors
+/// [`Error::StepFailed`], which says how to run the failed step alone.
+pub(crate) fn run(workspace: &Workspace, steps: Vec<Step>) -> Result<(), Error> {
+    let count = steps.len();
+    let mut times = Vec::with_capacity(count);
+    let mut outcome = Ok(());
+    for (index, mut step) in steps.into_iter().enumerate() {
+        eprintln!("\n[{}/{count}] {}: {}", index + 1, step.name, step.by_hand());
+        let start = Instant::now();
+        let result = step.run(workspace);
+        let by_hand = step.by_hand();
+        times.push((step.name.clone(), start.elapsed(), result.is_ok()));
+        if let Err(error) = result {
+            let reason = match error {
+                Error::CommandFailed { status, .. } => status.to_string(),
+                other => other.with_causes(),
+            };
+            outcome = Err(Error::StepFailed { step: step.name, reason, by_hand });
+            break;
+        }
+    }
+    eprint!("\n{}", time_table(&times));
+    outcome
+}
+
+fn time_table(times: &[(String, Duration, bool)]) -> String {
+    let width = times.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
+    times
+        .iter()
+        .map(|(name, time, passed)| {
+            let verdict = if *passed { "ok" } else { "FAILED" };
+            format!("{name:width$}  {:7.1} s  {verdict}\n", time.as_secs_f64())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn shell(name: &str, script: &str) -> Step {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Step { name: name.into(), action: Action::Run(command) }
+    }
+
+    #[test]
+    fn a_failing_step_stops_the_list_and_says_how_to_run_it_alone() {
+        let temp = tempfile::tempdir().unwrap();
+        let mark = temp.path().join("third-ran");
+        let third = format!("touch {}", mark.display());
+        let steps = vec![shell("one", "true"), shell("two", "exit 7"), shell("three", &third)];
+        let error = run(&Workspace::at(temp.path()), steps).unwrap_err();
+        assert_eq!(
+            error.with_causes(),
+            "step `two` failed (exit status: 7); to run it alone: sh -c 'exit 7'"
+        );
+        assert_eq!(error.exit_code(), 1);
+        assert!(!mark.exists());
+    }
+
+    #[test]
+    fn the_build_without_libtorch_cannot_find_one() {
+        let step =
+            Step::build_without_libtorch(&Workspace::at(Path::new(".")), "millstream-loader");
+        let expected = "LIBTORCH=/nonexistent cargo build --release -p millstream-loader";
+        assert_eq!(step.by_hand(), expected);
+    }
+
+    #[test]
+    fn the_table_lines_up() {
+        let tenths = |count: u64| Duration::from_millis(count * 100);
+        let times =
+            [("fmt".to_owned(), tenths(4), true), ("doc-tests".to_owned(), tenths(1234), false)];
+        assert_eq!(time_table(&times), "fmt            0.4 s  ok\ndoc-tests    123.4 s  FAILED\n");
+    }
+}

@@ -1,0 +1,122 @@
+//! `tidy`: the rules of this workspace that no compiler checks.
+//!
+//! This file gathers the input and prints; the rules are pure functions in `tidy/`, one file per
+//! subject. Nothing is fixed automatically.
+
+mod dependencies;
+mod packages;
+mod sources;
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::error::Error;
+use crate::process;
+use crate::workspace::Workspace;
+
+pub(crate) use dependencies::WITHOUT_LIBTORCH;
+
+/// A broken rule.
+#[derive(Debug, PartialEq, Eq)]
+struct Problem {
+    /// A file, with a line where there is one, or a package.
+    place: String,
+    rule: &'static str,
+    advice: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.place, self.rule, self.advice)
+    }
+}
+
+/// Runs the task.
+///
+/// # Errors
+/// [`Error::Untidy`] when a rule is broken; the problems are then on stderr.
+pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
+    let sources = read_sources(workspace)?;
+    for source in &sources {
+        if let Some(note) = sources::size_note(source) {
+            eprintln!("note: {note}");
+        }
+    }
+
+    let mut problems: Vec<_> = sources.iter().flat_map(sources::check).collect();
+    let packages = workspace.metadata()?.packages;
+    problems.extend(packages::check(&packages, Path::is_file));
+    problems.extend(dependencies::check(&packages));
+    for package in WITHOUT_LIBTORCH {
+        let tree = dependency_tree(workspace, package)?;
+        problems.extend(dependencies::check_tree(package, &tree));
+    }
+
+    for problem in &problems {
+        eprintln!("{problem}");
+    }
+    match problems.len() {
+        0 => Ok(()),
+        count => Err(Error::Untidy { count }),
+    }
+}
+
+/// Every package that `package` needs, for itself, its build scripts and its tests.
+fn dependency_tree(workspace: &Workspace, package: &str) -> Result<String, Error> {
+    let mut command = workspace.cargo();
+    command.args(["tree", "--package", package, "--edges", "normal,build,dev", "--prefix", "none"]);
+    process::stdout_of(&mut command)
+}
+
+/// All text files that are or could be committed.
+fn read_sources(workspace: &Workspace) -> Result<Vec<sources::SourceFile>, Error> {
+    let mut command = Command::new("git");
+    command.current_dir(workspace.root()).args([
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "-z",
+    ]);
+    let listing = process::stdout_of(&mut command)?;
+    let mut files = Vec::new();
+    for path in listing.split('\0').filter(|path| !path.is_empty()) {
+        let full = workspace.root().join(path);
+        // A file may be deleted but not yet staged; a link's target is not ours to judge.
+        if !full.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            continue;
+        }
+        let bytes = fs::read(&full).map_err(Error::file("read", &full))?;
+        if let Ok(text) = String::from_utf8(bytes) {
+            files.push(sources::SourceFile { path: path.to_owned(), text });
+        }
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stages_before_the_trainer_need_no_libtorch() {
+        let workspace = Workspace::find().unwrap();
+        for package in WITHOUT_LIBTORCH {
+            let tree = dependency_tree(&workspace, package).unwrap();
+            assert!(tree.starts_with(package), "{tree}");
+            assert_eq!(dependencies::check_tree(package, &tree), []);
+        }
+    }
+
+    #[test]
+    fn a_problem_says_where_which_rule_and_what_to_do() {
+        let problem = Problem {
+            place: "loader/src/utils.rs".into(),
+            rule: "file name",
+            advice: "name it after its idea".into(),
+        };
+        assert_eq!(problem.to_string(), "loader/src/utils.rs: file name: name it after its idea");
+    }
+}

@@ -1,0 +1,193 @@
+//! Who may depend on what.
+//!
+//! The table lists, per package, the workspace crates and the watched libraries it may name in
+//! any section of its Cargo.toml. Libraries that are not watched are nobody's business here.
+
+use super::Problem;
+use crate::workspace::Package;
+
+/// The packages that must build on a machine without libtorch.
+pub(crate) const WITHOUT_LIBTORCH: [&str; 4] =
+    ["millstream-stage", "millstream-loader", "millstream-normalize", "millstream-prefetch"];
+
+/// A library that only some packages may use, with the other names it goes by.
+struct Watched {
+    name: &'static str,
+    packages: &'static [&'static str],
+}
+
+const WATCHED: [Watched; 5] = [
+    Watched { name: "tch", packages: &["tch", "torch-sys"] },
+    Watched { name: "cudarc", packages: &["cudarc"] },
+    Watched {
+        name: "postgres",
+        packages: &["postgres", "postgres-types", "postgres-protocol", "tokio-postgres"],
+    },
+    Watched { name: "config", packages: &["config"] },
+    Watched { name: "anyhow", packages: &["anyhow", "eyre", "color-eyre"] },
+];
+
+/// Package, and what it may use: names of [`WATCHED`] libraries and of workspace packages.
+const TABLE: [(&str, &[&str]); 8] = [
+    ("millstream-stage", &[]),
+    ("millstream-loader", &["millstream-stage", "postgres"]),
+    ("millstream-normalize", &["millstream-stage"]),
+    ("millstream-prefetch", &["millstream-stage", "cudarc"]),
+    ("millstream-trainer", &["millstream-stage", "tch"]),
+    ("millstream-predictor", &["millstream-stage", "tch", "postgres"]),
+    (
+        "millstream",
+        &[
+            "millstream-stage",
+            "millstream-loader",
+            "millstream-normalize",
+            "millstream-prefetch",
+            "millstream-trainer",
+            "millstream-predictor",
+            "config",
+            "postgres",
+            "tch",
+            "anyhow",
+        ],
+    ),
+    ("xtask", &["anyhow"]),
+];
+
+const TABLE_FILE: &str = "xtask/src/tidy/dependencies.rs";
+
+/// Compares the direct dependencies of all packages with the table.
+pub(super) fn check(packages: &[Package]) -> Vec<Problem> {
+    let members: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    packages.iter().flat_map(|package| check_package(package, &members)).collect()
+}
+
+fn check_package(package: &Package, members: &[&str]) -> Vec<Problem> {
+    let place = || format!("package {}", package.name);
+    let Some((_, allowed)) = TABLE.iter().find(|(name, _)| *name == package.name) else {
+        return vec![Problem {
+            place: place(),
+            rule: "dependencies",
+            advice: format!("not in the table of who may use what; add a row in {TABLE_FILE}"),
+        }];
+    };
+    let mut problems = Vec::new();
+    for dependency in &package.dependencies {
+        let Some(name) = restricted_name(&dependency.name, members) else { continue };
+        if !allowed.contains(&name) {
+            let may = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+            problems.push(Problem {
+                place: place(),
+                rule: "dependencies",
+                advice: format!(
+                    "must not depend on {}; of the restricted crates it may use: {may}",
+                    dependency.name
+                ),
+            });
+        }
+    }
+    problems
+}
+
+/// The name under which the table knows a dependency; `None` for an unrestricted one.
+fn restricted_name<'a>(dependency: &'a str, members: &[&str]) -> Option<&'a str> {
+    if members.contains(&dependency) {
+        return Some(dependency);
+    }
+    let watched = WATCHED.iter().find(|watched| watched.packages.contains(&dependency))?;
+    Some(watched.name)
+}
+
+/// Looks for libtorch in the output of `cargo tree --prefix none`.
+pub(super) fn check_tree(package: &str, tree: &str) -> Vec<Problem> {
+    let found = tree
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .find(|name| matches!(*name, "tch" | "torch-sys"));
+    let problem = found.map(|name| Problem {
+        place: format!("package {package}"),
+        rule: "no libtorch",
+        advice: format!("reaches {name}; `cargo tree -p {package} -i {name}` shows through whom"),
+    });
+    problem.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Dependency;
+
+    fn package(name: &str, dependencies: &[&str]) -> Package {
+        let dependencies = dependencies.iter().map(|name| Dependency { name: (*name).into() });
+        Package {
+            name: name.into(),
+            description: None,
+            manifest_path: "Cargo.toml".into(),
+            dependencies: dependencies.collect(),
+        }
+    }
+
+    /// Checks one package in a workspace that also has all others.
+    fn check_one(name: &str, dependencies: &[&str]) -> Vec<String> {
+        let mut packages: Vec<_> =
+            TABLE.iter().filter(|row| row.0 != name).map(|row| package(row.0, &[])).collect();
+        packages.push(package(name, dependencies));
+        check(&packages).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_the_table_allows_and_what_nobody_watches_is_fine() {
+        let none: [String; 0] = [];
+        assert_eq!(
+            check_one("millstream-loader", &["millstream-stage", "postgres", "arrow"]),
+            none
+        );
+        assert_eq!(check_one("millstream-trainer", &["millstream-stage", "torch-sys"]), none);
+        assert_eq!(check_one("millstream", &["millstream-trainer", "config", "anyhow"]), none);
+        assert_eq!(check_one("xtask", &["clap", "zip"]), none);
+    }
+
+    #[test]
+    fn a_stage_that_knows_another_stage_is_found() {
+        assert_eq!(
+            check_one("millstream-normalize", &["millstream-stage", "millstream-loader"]),
+            ["package millstream-normalize: dependencies: must not depend on millstream-loader; \
+              of the restricted crates it may use: millstream-stage"]
+        );
+    }
+
+    #[test]
+    fn every_restricted_library_is_found_where_it_does_not_belong() {
+        for (name, dependency) in [
+            ("millstream-stage", "cudarc"),
+            ("millstream-loader", "config"),
+            ("millstream-normalize", "tokio-postgres"),
+            ("millstream-prefetch", "torch-sys"),
+            ("millstream-trainer", "anyhow"),
+            ("millstream-predictor", "color-eyre"),
+            ("millstream", "cudarc"),
+            ("xtask", "millstream-stage"),
+        ] {
+            assert_eq!(check_one(name, &[dependency]).len(), 1, "{name} with {dependency}");
+        }
+    }
+
+    #[test]
+    fn a_package_without_a_row_is_found() {
+        let problems = check_one("millstream-extra", &[]);
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].contains("add a row in xtask/src/tidy/dependencies.rs"));
+    }
+
+    #[test]
+    fn libtorch_is_found_anywhere_in_a_tree() {
+        let clean = "millstream-loader v0.1.0\narrow v60.0.0\ntch-like v1.0.0 (*)\n";
+        assert_eq!(check_tree("millstream-loader", clean), []);
+        let dirty = format!("{clean}torch-sys v0.26.0\n");
+        let problems = check_tree("millstream-loader", &dirty);
+        assert_eq!(
+            problems[0].to_string(),
+            "package millstream-loader: no libtorch: reaches torch-sys; \
+             `cargo tree -p millstream-loader -i torch-sys` shows through whom"
+        );
+    }
+}

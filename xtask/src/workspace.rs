@@ -1,0 +1,122 @@
+//! Where things are: the workspace's root folder, and cargo's target folder.
+//!
+//! Knows no task. Paths are looked up when the program runs, never compiled in, so that a clone
+//! can be moved.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::process;
+
+/// A clone of millstream.
+#[derive(Debug, Clone)]
+pub(crate) struct Workspace {
+    root: PathBuf,
+}
+
+/// The part of `cargo metadata` that tasks read.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Metadata {
+    pub(crate) packages: Vec<Package>,
+    pub(crate) target_directory: PathBuf,
+}
+
+/// A workspace member.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// A direct dependency of any kind: normal, dev or build.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+}
+
+impl Workspace {
+    /// Finds the workspace that this program was started in.
+    ///
+    /// # Errors
+    /// [`Error::NoWorkspace`] outside of a clone.
+    pub(crate) fn find() -> Result<Self, Error> {
+        // `cargo run` sets this one, also when called with --manifest-path from elsewhere.
+        let from_cargo = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let start = match from_cargo {
+            Some(folder) => folder,
+            None => env::current_dir().map_err(Error::file("read", "the current folder"))?,
+        };
+        let root = root_above(&start).ok_or(Error::NoWorkspace)?;
+        Ok(Self { root: root.to_path_buf() })
+    }
+
+    /// A workspace at a known place.
+    #[cfg(test)]
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: root.to_path_buf() }
+    }
+
+    /// The folder with the workspace's Cargo.toml.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where set-up puts libtorch, and where `.cargo/config.toml` points builds to.
+    pub(crate) fn libtorch(&self) -> PathBuf {
+        self.root.join(".libtorch")
+    }
+
+    /// `cargo`, the same one that started us, to be run in the workspace's root.
+    pub(crate) fn cargo(&self) -> Command {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(&self.root);
+        command
+    }
+
+    /// Asks cargo for the members and the target folder.
+    ///
+    /// # Errors
+    /// When a Cargo.toml of the workspace is broken; cargo's own message is on stderr.
+    pub(crate) fn metadata(&self) -> Result<Metadata, Error> {
+        let mut command = self.cargo();
+        command.args(["metadata", "--no-deps", "--format-version", "1"]);
+        let text = process::stdout_of(&mut command)?;
+        serde_json::from_str(&text)
+            .map_err(|source| Error::Json { what: "the output of cargo metadata".into(), source })
+    }
+}
+
+fn root_above(start: &Path) -> Option<&Path> {
+    start.ancestors().find(|folder| folder.join("xtask/Cargo.toml").is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_root_is_found_from_any_folder_below() {
+        let temp = tempfile::tempdir().unwrap();
+        let deep = temp.path().join("loader/src");
+        fs::create_dir_all(&deep).unwrap();
+        assert_eq!(root_above(&deep), None);
+
+        fs::create_dir(temp.path().join("xtask")).unwrap();
+        fs::write(temp.path().join("xtask/Cargo.toml"), "").unwrap();
+        assert_eq!(root_above(&deep), Some(temp.path()));
+        assert_eq!(root_above(&temp.path().join("xtask")), Some(temp.path()));
+    }
+
+    #[test]
+    fn cargo_lists_xtask_among_the_members() {
+        let metadata = Workspace::find().unwrap().metadata().unwrap();
+        assert!(metadata.packages.iter().any(|package| package.name == "xtask"));
+    }
+}
