@@ -1,14 +1,16 @@
 //! Compiles the trainer's one C++ function and tells the linker where libtorch lies.
 //!
-//! It finds and downloads nothing: torch-sys found libtorch. The linker's part repeats
-//! `build-rpath.rs` in the workspace's root, which is the whole script of packages without C++.
+//! It finds and downloads nothing: torch-sys found libtorch.
 
-use std::{env, path::PathBuf};
+use std::process::ExitCode;
 
-fn main() {
-    let libraries = env::var_os("DEP_TCH_LIBTORCH_LIB")
-        .map(PathBuf::from)
-        .expect("torch-sys is among this package's dependencies, so cargo passes its folder on");
+/// Other packages use this file as their whole build script; here its `main` is not called.
+#[allow(dead_code, reason = "only `link` is wanted of a script that is also a whole program")]
+#[path = "../build-rpath.rs"]
+mod rpath;
+
+fn main() -> ExitCode {
+    let Some(libraries) = rpath::link() else { return ExitCode::FAILURE };
     let include = libraries.with_file_name("include");
 
     println!("cargo::rerun-if-changed=cpp/blob.cpp");
@@ -21,12 +23,5 @@ fn main() {
         .flag(format!("-isystem{}", include.join("torch/csrc/api/include").display()))
         .file("cpp/blob.cpp")
         .compile("millstream_blob");
-
-    println!("cargo::rustc-link-arg=-Wl,-rpath,{}", libraries.display());
-    if libraries.join("libtorch_cuda.so").exists() {
-        // It registers its kernels when it is loaded; no symbol of it is named, so the linker
-        // must be told to keep it.
-        println!("cargo::rustc-link-arg=-L{}", libraries.display());
-        println!("cargo::rustc-link-arg=-Wl,--no-as-needed,-ltorch_cuda,--as-needed");
-    }
+    ExitCode::SUCCESS
 }

@@ -81,7 +81,7 @@ pub struct SourceSettings {
 pub struct GenerateSettings {
     /// Number of series. Default: 500.
     pub series: NonZeroUsize,
-    /// Business days the table spans; a series has at most this many rows. Default: 280.
+    /// Business days the table spans; a series has at most this many rows. Default: 220.
     pub rows: NonZeroUsize,
     /// Feature columns besides the target `close_pct`. Default: 16.
     pub features: NonZeroUsize,
@@ -128,7 +128,7 @@ impl Default for GenerateSettings {
         let size = |n| NonZeroUsize::new(n).expect("the defaults are not zero");
         GenerateSettings {
             series: size(500),
-            rows: size(280),
+            rows: size(220),
             features: size(16),
             missing: 0.005,
             short: 0.04,

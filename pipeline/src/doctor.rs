@@ -1,10 +1,13 @@
 //! `millstream doctor`: what is here, what is missing, and what to do about it.
 
-use crate::{failure::Failure, settings::Settings, threads::share};
+use crate::{settings::Settings, threads::share};
 use millstream_loader::SourceKind;
 use millstream_prefetch::{choose, cuda_devices};
 use serde::Serialize;
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -15,7 +18,7 @@ pub(crate) struct Finding {
 }
 
 /// Looks at everything; a missing thing is a finding, not an error.
-pub(crate) fn examine(settings: &Settings) -> Result<Vec<Finding>, Failure> {
+pub(crate) fn examine(settings: &Settings) -> Vec<Finding> {
     let threads = share(&settings.run);
     let mut findings = vec![
         libtorch(),
@@ -29,11 +32,11 @@ pub(crate) fn examine(settings: &Settings) -> Result<Vec<Finding>, Failure> {
         },
         database(settings),
     ];
-    findings.push(writable("run.dir", settings.run.dir.clone()));
+    findings.push(writable("run.dir", &settings.run.dir));
     if !settings.source.cache.is_empty() {
-        findings.push(writable("source.cache", PathBuf::from(&settings.source.cache)));
+        findings.push(writable("source.cache", Path::new(&settings.source.cache)));
     }
-    Ok(findings)
+    findings
 }
 
 /// The findings as a table.
@@ -148,7 +151,7 @@ fn database(settings: &Settings) -> Finding {
     }
 }
 
-fn writable(what: &'static str, dir: PathBuf) -> Finding {
+fn writable(what: &'static str, dir: &Path) -> Finding {
     // The nearest ancestor that exists is where the directory would be made.
     let here = PathBuf::from(".");
     let existing = dir.ancestors().find(|d| d.is_dir()).filter(|d| !d.as_os_str().is_empty());

@@ -9,6 +9,7 @@ mod failure;
 mod import;
 mod interrupt;
 mod keys;
+mod memory;
 mod predict;
 mod progress;
 mod run_dir;
@@ -31,6 +32,7 @@ use std::{
 };
 
 fn main() -> ExitCode {
+    memory::keep_freed();
     let cli = Cli::parse();
     match run(cli.command) {
         Ok(code) => code,
@@ -65,11 +67,11 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Import(args) => import::import(&args),
         Command::Doctor(common) => {
             let settings = Settings::load(common.config.as_deref(), &common.set)?;
-            let findings = doctor::examine(&settings)?;
+            let findings = doctor::examine(&settings);
             if common.json {
-                print_json(&findings)?
+                print_json(&findings)?;
             } else {
-                print(&doctor::table(&findings))?
+                print(&doctor::table(&findings))?;
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -1,6 +1,6 @@
 //! The closing table of a run.
 
-use crate::{predict::Predicted, progress::grouped, train::Trained};
+use crate::{memory::peak_rss_mb, predict::Predicted, progress::grouped, train::Trained};
 use millstream_stage::StageReport;
 use millstream_trainer::Metrics;
 use std::fmt::Write;
@@ -29,8 +29,8 @@ pub(crate) fn table(trained: &Trained, predicted: Option<&Predicted>, seconds: f
 
     line(String::new());
     line(format!(
-        "{:<12}{:>14}{:>11}{:>11}{:>12}",
-        "stage", "rows/s", "busy s", "waited s", "of them in"
+        "{:<12}{:>12}{:>10}{:>12}{:>12}",
+        "stage", "rows/s", "busy s", "wait in s", "wait out s"
     ));
     for stage in trained.stages.iter().chain(predicted.iter().flat_map(|p| p.stages.last())) {
         line(stage_line(stage));
@@ -46,15 +46,9 @@ pub(crate) fn table(trained: &Trained, predicted: Option<&Predicted>, seconds: f
         grouped(report.steps),
         peak_rss_mb()
     ));
-    if let Some(predicted) = predicted {
-        if let Some(output) = &predicted.output {
-            line(format!(
-                "{} forecasts of {} series in {}",
-                grouped(predicted.rows),
-                grouped(predicted.series),
-                output.display()
-            ));
-        }
+    if let Some(Predicted { output: Some(output), rows, series, .. }) = predicted {
+        let (rows, series) = (grouped(*rows), grouped(*series));
+        line(format!("{rows} forecasts of {series} series in {}", output.display()));
     }
     line(format!("everything is in {}", trained.run.display()));
     out
@@ -64,10 +58,9 @@ fn stage_line(stage: &StageReport) -> String {
     let rate = if stage.busy_s > 0.0 { stage.rows as f64 / stage.busy_s } else { 0.0 };
     // A ring that only hands slots on is busy for microseconds; a rate would mean nothing.
     let rate = if stage.busy_s < 0.01 { "-".to_owned() } else { grouped(rate as u64) };
-    let waited = stage.wait_in_s + stage.wait_out_s;
     format!(
-        "{:<12}{rate:>14}{:>11.2}{waited:>11.2}{:>12.2}",
-        stage.name, stage.busy_s, stage.wait_in_s
+        "{:<12}{rate:>12}{:>10.2}{:>12.2}{:>12.2}",
+        stage.name, stage.busy_s, stage.wait_in_s, stage.wait_out_s
     )
 }
 
@@ -77,13 +70,4 @@ fn long(value: Option<f64>) -> String {
 
 fn short(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
-}
-
-/// The most memory this process ever had, in MB.
-pub(crate) fn peak_rss_mb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib = status.lines().find_map(|line| {
-        line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<f64>().ok()
-    });
-    kib.map_or(0.0, |kib| kib * 1024.0 / 1e6)
 }

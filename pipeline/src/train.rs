@@ -3,10 +3,10 @@
 use crate::{
     cli::TrainArgs,
     failure::{Code, Failure},
+    memory::peak_rss_mb,
     progress::Display,
     run_dir::{self, RunDir},
     settings::Settings,
-    summary::peak_rss_mb,
     threads::share,
     trace::Trace,
 };

@@ -1,4 +1,5 @@
 //! The `millstream` command as a user runs it, on a small generated table.
+#![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
 use serde_json::Value;
 use std::{

@@ -35,7 +35,7 @@ impl<T> Pool<T> {
         let values: Vec<T> = values.into_iter().collect();
         let (home, free) = bounded(values.len());
         for value in values {
-            home.send(value).ok().expect("the channel was made to hold every value");
+            assert!(home.try_send(value).is_ok(), "the channel was made to hold every value");
         }
         Pool { free, home }
     }

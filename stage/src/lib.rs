@@ -75,6 +75,7 @@ mod link;
 mod panel;
 mod part;
 mod plan;
+mod shard;
 mod threads;
 
 pub use crate::{
@@ -86,8 +87,9 @@ pub use crate::{
     lease::{Lease, Pool},
     line::{Outcome, Pipeline, PipelineError},
     link::{Closed, Inlet, Outlet, Received, Truncated, link},
-    panel::{Panel, PanelError, PanelSchema, Piece, Shard, TimeKind, shard_schema},
+    panel::{Panel, PanelError, PanelSchema, Piece, TimeKind},
     part::{Emit, Ending, Flow, Item, Sink, Source, Stage},
     plan::{ColumnScaling, DataSchema, Phase, Plan, Scaling, Tag, WindowCounts},
+    shard::{Shard, shard_schema},
     threads::thread_pool,
 };

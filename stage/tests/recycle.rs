@@ -1,5 +1,6 @@
 //! Three slots, ten thousand batches: a producer like normalize, a ring like prefetch with device
 //! halves of its own, and a consumer with no tch. Host and device halves recycle separately.
+#![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
 use millstream_stage::{
     BatchLayout, BatchSlot, DataSchema, DeviceBatch, DeviceMemory, DeviceSlot, Emit, Ending, Flow,

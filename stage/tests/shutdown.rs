@@ -1,5 +1,6 @@
 //! Every way a line can end, at depths 0, 1 and 4, under a hang guard: drained, stopped by the
 //! sink, stopped from outside, failed and panicked in each part.
+#![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
 use millstream_stage::{
     Emit, Ending, Flow, Item, Outcome, Pipeline, PipelineError, Sink, Source, Stage,
