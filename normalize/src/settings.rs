@@ -1,5 +1,6 @@
 //! The `[target]`, `[window]`, `[split]` and `[scale]` settings, as plain serde structs.
 
+use crate::error::NormalizeError;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 
@@ -115,6 +116,24 @@ impl Default for SplitSettings {
             test_end: None,
             embargo: 0,
         }
+    }
+}
+
+impl SplitSettings {
+    /// Checks what can be checked without data.
+    ///
+    /// # Errors
+    /// [`NormalizeError::Share`] when a share is out of range.
+    pub fn validate(&self) -> Result<(), NormalizeError> {
+        let SplitSettings { train, validation, .. } = *self;
+        if !(train > 0.0 && train <= 1.0) {
+            return Err(NormalizeError::Share { key: "train", value: train });
+        }
+        // A hair above 1 is how 0.7 + 0.2 + 0.1 comes out in binary.
+        if !(validation >= 0.0 && train + validation <= 1.0 + 1e-9) {
+            return Err(NormalizeError::Share { key: "validation", value: validation });
+        }
+        Ok(())
     }
 }
 

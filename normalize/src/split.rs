@@ -60,7 +60,7 @@ impl Split {
         let (Some(&first), Some(&last)) = (times.first(), times.last()) else {
             return Err(NormalizeError::EmptyPanel);
         };
-        check_shares(settings)?;
+        settings.validate()?;
         let kind = panel.schema().time_kind;
         let parse = |key, text: &Option<String>| match text {
             None => Ok(None),
@@ -125,18 +125,6 @@ pub fn parse_time(kind: TimeKind, text: &str) -> Option<i64> {
         TimeKind::Integer => Int64Type::parse(text),
         TimeKind::Date | TimeKind::Timestamp => TimestampMicrosecondType::parse(text),
     }
-}
-
-fn check_shares(settings: &SplitSettings) -> Result<(), NormalizeError> {
-    let SplitSettings { train, validation, .. } = *settings;
-    if !(train > 0.0 && train <= 1.0) {
-        return Err(NormalizeError::Share { key: "train", value: train });
-    }
-    // A hair above 1 is how 0.7 + 0.2 + 0.1 comes out in binary.
-    if !(validation >= 0.0 && train + validation <= 1.0 + 1e-9) {
-        return Err(NormalizeError::Share { key: "validation", value: validation });
-    }
-    Ok(())
 }
 
 fn distinct_times(panel: &Panel) -> Vec<i64> {

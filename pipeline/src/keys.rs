@@ -45,6 +45,15 @@ fn check(
     Ok(())
 }
 
+/// The file or flag that set `key`.
+pub(crate) fn origin_of(values: &Value, key: &str) -> Option<String> {
+    let found = key.split('.').try_fold(values, |value, name| match &value.kind {
+        ValueKind::Table(table) => table.get(name),
+        _ => None,
+    });
+    found.and_then(leaf_origin)
+}
+
 /// A table has no origin of its own; its values do.
 fn leaf_origin(value: &Value) -> Option<String> {
     match &value.kind {

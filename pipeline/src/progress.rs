@@ -46,7 +46,7 @@ impl Display {
             Progress::Started { plan, steps_total } => {
                 let windows = plan.windows;
                 self.say(&format!(
-                    "windows   {} to learn from, {} to validate, {} to test ({} left out: {} miss a target, {} lie across a border; {} series are too short)",
+                    "windows   {} to learn from, {} to validate, {} to test ({} left out: {} miss a target, {} lie outside or across the parts; {} series are too short)",
                     grouped(windows.train),
                     grouped(windows.validation),
                     grouped(windows.test),

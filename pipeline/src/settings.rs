@@ -2,7 +2,7 @@
 
 use crate::{
     failure::Failure,
-    keys::{UnknownKey, check_keys},
+    keys::{UnknownKey, check_keys, origin_of},
 };
 use config::{Config, Environment, File, FileFormat};
 use millstream_loader::SourceSettings;
@@ -60,6 +60,8 @@ pub(crate) enum SettingsError {
     NotAnAssignment { text: String },
     #[error(transparent)]
     UnknownKey(#[from] UnknownKey),
+    #[error("bad setting `{key}`{}: {message}", .origin.as_ref().map(|o| format!(" in {o}")).unwrap_or_default())]
+    Value { key: String, origin: Option<String>, message: String },
     #[error("bad setting: {0}")]
     Config(Box<config::ConfigError>),
 }
@@ -106,8 +108,9 @@ impl Settings {
             builder = builder.set_override(key.trim(), flag_value(value.trim())).map_err(failed)?;
         }
         let config = builder.build().map_err(failed)?;
-        check_keys(&config.cache, &Settings::default())?;
-        config.try_deserialize().map_err(failed)
+        let values = config.cache.clone();
+        check_keys(&values, &Settings::default())?;
+        config.try_deserialize().map_err(|error| bad_value(error, &values))
     }
 
     /// The settings as a file that reads back the same, without any password.
@@ -123,6 +126,22 @@ impl Default for RunSettings {
         let threads = Threads::Auto;
         let dir = PathBuf::from("runs");
         RunSettings { dir, threads, normalize_threads: threads, train_threads: threads }
+    }
+}
+
+/// Says where a bad value stands: `config` knows the key, but not always the file or flag.
+fn bad_value(error: config::ConfigError, values: &config::Value) -> SettingsError {
+    match error {
+        config::ConfigError::At { error, origin, key: Some(key) } => {
+            let origin = origin.or_else(|| origin_of(values, &key));
+            SettingsError::Value { key, origin, message: error.to_string() }
+        }
+        config::ConfigError::Type { origin, unexpected, expected, key: Some(key) } => {
+            let origin = origin.or_else(|| origin_of(values, &key));
+            let message = format!("invalid type: {unexpected}, expected {expected}");
+            SettingsError::Value { key, origin, message }
+        }
+        error => SettingsError::Config(Box::new(error)),
     }
 }
 

@@ -82,6 +82,7 @@ pub(crate) fn train(
         None => Settings::load(args.common.config.as_deref(), &args.common.set)?,
     };
     settings.train.validate()?;
+    settings.split.validate().map_err(Failure::settings)?;
     let device = choose(settings.prefetch.device, cuda_devices())?;
     display.say(&format!("computing on {}", device.reason));
     let threads = share(&settings.run);

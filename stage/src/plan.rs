@@ -95,7 +95,8 @@ pub struct WindowCounts {
     pub short_series: u64,
     /// Windows left out because a target value is missing.
     pub missing_target: u64,
-    /// Windows left out because their targets lie on both sides of a border, or in its embargo.
+    /// Windows left out because their targets lie on both sides of a border, in its embargo, or
+    /// past the end of the test part.
     pub across_border: u64,
 }
 

@@ -56,7 +56,7 @@ impl Step {
     pub(crate) fn tests(workspace: &Workspace, runner_args: &[OsString]) -> Self {
         let has_nextest = process::succeeds(workspace.cargo().args(["nextest", "--version"]));
         let arguments: &[&str] = if has_nextest {
-            &["nextest", "run", "--release", "--workspace"]
+            &["nextest", "run", "--release", "--workspace", "--no-fail-fast"]
         } else {
             &["test", "--release", "--workspace", "--lib", "--bins", "--tests", "--examples"]
         };
