@@ -46,11 +46,13 @@ impl Display {
             Progress::Started { plan, steps_total } => {
                 let windows = plan.windows;
                 self.say(&format!(
-                    "windows   {} to learn from, {} to validate, {} to test ({} left out: {} miss a target, {} lie outside or across the parts; {} series are too short)",
+                    "windows   {} to learn from, {} to validate, {} to test",
                     grouped(windows.train),
                     grouped(windows.validation),
                     grouped(windows.test),
-                    grouped(windows.missing_target + windows.across_border),
+                ));
+                self.say(&format!(
+                    "left out  {} windows miss a target, {} lie across or outside the parts, {} series are too short",
                     grouped(windows.missing_target),
                     grouped(windows.across_border),
                     grouped(windows.short_series),
