@@ -12,7 +12,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct RunDir {
     path: PathBuf,
-    /// Directories this run made above its own, outermost first.
+    /// Directories this run made above its own, innermost first.
     made: Vec<PathBuf>,
     kept: bool,
 }
@@ -54,7 +54,7 @@ impl RunDir {
         let path = create().map_err(|source| {
             Failure::settings(RunDirError::Create { dir: dir.clone(), source })
         })?;
-        let run = RunDir { path, made: made.into_iter().rev().collect(), kept: false };
+        let run = RunDir { path, made, kept: false };
         let file = run.path.join("config.toml");
         write_whole(&file, settings.to_toml().as_bytes())?;
         Ok(run)
@@ -79,7 +79,7 @@ impl Drop for RunDir {
         }
         // Best effort: this runs while an error is on its way to the user, and that one matters.
         drop(fs::remove_dir_all(&self.path));
-        for dir in self.made.iter().rev() {
+        for dir in &self.made {
             drop(fs::remove_dir(dir));
         }
     }
