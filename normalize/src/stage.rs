@@ -118,7 +118,7 @@ impl Stage for Normalize {
         for pass in prepared.passes {
             let index = &prepared.indexes[pass.index];
             for batch in pass.first..prepared.plan.batches(pass.phase) {
-                let mut slot = emit.waiting(|| slots.take());
+                let Some(mut slot) = emit.take(&slots) else { return Ok(Flow::Stop) };
                 tracing::trace_span!("fill").in_scope(|| {
                     self.pool.install(|| {
                         filler.fill(&mut slot, &prepared.rows, index, &pass.order, batch);

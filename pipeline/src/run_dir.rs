@@ -74,7 +74,7 @@ impl RunDir {
 impl Drop for RunDir {
     fn drop(&mut self) {
         // A run that was interrupted or failed after its first checkpoint is kept for --resume.
-        if self.kept || self.path.join("checkpoints").exists() {
+        if self.kept || self.path.join("checkpoints/last").exists() {
             return;
         }
         // Best effort: this runs while an error is on its way to the user, and that one matters.

@@ -4,8 +4,11 @@
 //! it, on any thread and on any path out, returns it. Nothing is allocated after the pool is made,
 //! so the memory of a line is bounded by its pools, not by its links.
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
-use std::ops::{Deref, DerefMut};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, select_biased};
+use std::{
+    convert::Infallible,
+    ops::{Deref, DerefMut},
+};
 
 /// A fixed set of reusable values. Clones share the same set.
 ///
@@ -49,6 +52,25 @@ impl<T> Pool<T> {
         assert!(self.free.capacity() != Some(0), "taking from a pool that was made empty");
         let value = self.free.recv().expect("the pool itself keeps the channel open");
         Lease { value: Some(value), home: self.home.clone() }
+    }
+
+    /// Like [`take`](Self::take), but gives up when `gone` disconnects.
+    ///
+    /// # Panics
+    /// When the pool was made empty: the wait could never end.
+    #[must_use]
+    pub fn take_until(&self, gone: &Receiver<Infallible>) -> Option<Lease<T>> {
+        assert!(self.free.capacity() != Some(0), "taking from a pool that was made empty");
+        if let Some(lease) = self.try_take() {
+            return Some(lease);
+        }
+        select_biased! {
+            recv(gone) -> _ => None,
+            recv(self.free) -> value => {
+                let value = value.expect("the pool itself keeps the channel open");
+                Some(Lease { value: Some(value), home: self.home.clone() })
+            }
+        }
     }
 
     /// Takes a value if one is free.

@@ -87,11 +87,13 @@ impl<T: Item> Pipeline<T> {
         let handle = spawn(name, move || {
             let mut started = false;
             loop {
-                let item = match receive(&mine, &mut started, || inlet.recv()) {
+                let item = match receive(&mine, &mut started, || inlet.recv_until(outlet.gone())) {
                     Ok(Received::Item(item)) => item,
                     Ok(Received::End) => break,
                     // The part that truncated the stream reports why; this one just stops, and
-                    // by dropping its outlet unfinished passes the truncation on.
+                    // by dropping its outlet unfinished passes the truncation on. Nor is there
+                    // anything to do when the next part is gone, and what it left unread must be
+                    // let go: there may be leases in it that a part upstream waits for.
                     Ok(Received::Stopped) | Err(_) => return Ok(()),
                 };
                 let mut emit = Emit::new(&outlet, &mine);

@@ -4,9 +4,15 @@
 //! separates "the stream is complete" from "the stage upstream died": a sender that goes away
 //! without it leaves a [`Truncated`] stream, and a sink must not call a truncated stream finished.
 //!
+//! A crossbeam channel keeps unread messages when its receiver goes, until its sender goes too. If
+//! those messages are leases and the sender is waiting for one of them to come back, it would wait
+//! for ever. So each link has a second, empty channel that tells the sending side, in whatever it
+//! waits for, that the receiving side is [`gone`](Outlet::gone).
+//!
 //! Nothing here knows about stages, threads or counters.
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+use std::convert::Infallible;
 
 enum Message<T> {
     Item(T),
@@ -15,11 +21,18 @@ enum Message<T> {
 
 /// The sending half of a link.
 #[derive(Debug)]
-pub struct Outlet<T>(Sender<Message<T>>);
+pub struct Outlet<T> {
+    sender: Sender<Message<T>>,
+    gone: Receiver<Infallible>,
+}
 
 /// The receiving half of a link.
 #[derive(Debug)]
-pub struct Inlet<T>(Receiver<Message<T>>);
+pub struct Inlet<T> {
+    receiver: Receiver<Message<T>>,
+    /// Nothing is ever sent on it: dropping it is the message.
+    _here: Sender<Infallible>,
+}
 
 /// The neighbour downstream is gone: stop quietly. Hands the unsent item back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +49,7 @@ pub enum Received<T> {
     Item(T),
     /// The stream is complete.
     End,
-    /// The stop channel fired before the next item arrived.
+    /// Something else ended the wait: a request to stop, or the next neighbour is gone.
     Stopped,
 }
 
@@ -54,7 +67,8 @@ pub enum Received<T> {
 #[must_use]
 pub fn link<T>(depth: usize) -> (Outlet<T>, Inlet<T>) {
     let (sender, receiver) = bounded(depth);
-    (Outlet(sender), Inlet(receiver))
+    let (here, gone) = bounded(0);
+    (Outlet { sender, gone }, Inlet { receiver, _here: here })
 }
 
 impl<T> Outlet<T> {
@@ -63,16 +77,23 @@ impl<T> Outlet<T> {
     /// # Errors
     /// [`Closed`] with the item when the receiver is gone.
     pub fn send(&self, item: T) -> Result<(), Closed<T>> {
-        self.0.send(Message::Item(item)).map_err(|unsent| match unsent.into_inner() {
+        self.sender.send(Message::Item(item)).map_err(|unsent| match unsent.into_inner() {
             Message::Item(item) => Closed(item),
             Message::End => unreachable!("an item was sent"),
         })
     }
 
+    /// Disconnects when the receiving side is gone: to be watched by whoever waits for something
+    /// else while holding this end.
+    #[must_use]
+    pub fn gone(&self) -> &Receiver<Infallible> {
+        &self.gone
+    }
+
     /// Marks the stream complete and closes this end.
     pub fn finish(self) {
         // A receiver that has already gone does not care how the stream ended.
-        drop(self.0.send(Message::End));
+        drop(self.sender.send(Message::End));
     }
 }
 
@@ -82,7 +103,7 @@ impl<T> Inlet<T> {
     /// # Errors
     /// [`Truncated`] when the sender vanished without the End marker.
     pub fn recv(&self) -> Result<Received<T>, Truncated> {
-        match self.0.recv() {
+        match self.receiver.recv() {
             Ok(message) => Ok(message.into()),
             Err(_) => Err(Truncated),
         }
@@ -99,7 +120,24 @@ impl<T> Inlet<T> {
                 // Nobody can ask for a stop any more; that is not a request to stop.
                 Err(_) => self.recv(),
             },
-            recv(self.0) -> message => message.map(Received::from).map_err(|_| Truncated),
+            recv(self.receiver) -> message => message.map(Received::from).map_err(|_| Truncated),
+        }
+    }
+}
+
+impl<T> Inlet<T> {
+    /// Like [`recv`](Self::recv), but ends as stopped when `gone` disconnects.
+    ///
+    /// # Errors
+    /// [`Truncated`] when the sender vanished without the End marker.
+    pub fn recv_until(&self, gone: &Receiver<Infallible>) -> Result<Received<T>, Truncated> {
+        // The usual case costs no more than a plain receive.
+        if let Ok(message) = self.receiver.try_recv() {
+            return Ok(message.into());
+        }
+        select_biased! {
+            recv(gone) -> _ => Ok(Received::Stopped),
+            recv(self.receiver) -> message => message.map(Received::from).map_err(|_| Truncated),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::{
     counters::{Clock, Counters},
+    lease::{Lease, Pool},
     link::Outlet,
 };
 use std::error::Error;
@@ -122,9 +123,17 @@ impl<'a, T: Item> Emit<'a, T> {
         }
     }
 
-    /// Runs something that waits for a neighbour (for a free slot, say) and counts the time as
-    /// waiting for output instead of as work.
-    pub fn waiting<R>(&mut self, wait: impl FnOnce() -> R) -> R {
+    /// Takes a value from a pool, waiting until one is free; the time counts as waiting for
+    /// output. `None` when the next stage is gone: return `Ok(Flow::Stop)` at once.
+    ///
+    /// A stage takes its slots here and not from the pool itself: the slots it waits for may lie,
+    /// unread, in the link to a stage that is gone, and then only this notices.
+    pub fn take<V>(&mut self, pool: &Pool<V>) -> Option<Lease<V>> {
+        let gone = self.outlet.gone();
+        self.waiting(|| pool.take_until(gone))
+    }
+
+    fn waiting<R>(&mut self, wait: impl FnOnce() -> R) -> R {
         let _span = tracing::trace_span!("wait_out").entered();
         let clock = Clock::start();
         let result = wait();

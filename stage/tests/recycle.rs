@@ -11,6 +11,7 @@ use std::{
     collections::HashSet,
     convert::Infallible,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 const BATCHES: u64 = 10_000;
@@ -90,7 +91,7 @@ impl Stage for Producer {
     ) -> Result<Flow, Infallible> {
         let plan = plan();
         for batch in 0..BATCHES {
-            let mut slot = emit.waiting(|| self.slots.take());
+            let Some(mut slot) = emit.take(&self.slots) else { return Ok(Flow::Stop) };
             let (parts, meta) = slot.parts_mut();
             let all = parts.inputs.iter_mut().chain(parts.targets).chain(parts.last);
             all.enumerate().for_each(|(place, value)| *value = expected(batch, place));
@@ -151,7 +152,7 @@ impl Stage for Ring {
         mut host: Lease<BatchSlot>,
         emit: &mut Emit<'_, DeviceBatch>,
     ) -> Result<Flow, Infallible> {
-        let mut device = emit.waiting(|| self.halves.take());
+        let Some(mut device) = emit.take(&self.halves) else { return Ok(Flow::Stop) };
         let address = device.memory().address() as usize;
         let target = self.devices.iter().find(|d| d.address == address).unwrap();
         target.values.lock().unwrap().copy_from_slice(host.values());
@@ -229,16 +230,65 @@ impl Sink for Impatient {
     }
 }
 
+/// Like prefetch on the CPU: hands the host slot itself on.
+struct HandOver;
+
+impl Stage for HandOver {
+    type In = Lease<BatchSlot>;
+    type Out = DeviceBatch;
+    type Error = Infallible;
+    fn process(
+        &mut self,
+        slot: Lease<BatchSlot>,
+        emit: &mut Emit<'_, DeviceBatch>,
+    ) -> Result<Flow, Infallible> {
+        Ok(emit.send(DeviceBatch::Host(slot)))
+    }
+}
+
+/// Fails instead of hanging.
+fn within_a_minute(run: impl FnOnce() + Send + 'static) {
+    let (done, wait) = std::sync::mpsc::channel();
+    let runner = std::thread::spawn(move || {
+        run();
+        done.send(()).expect("the test waits for this");
+    });
+    wait.recv_timeout(Duration::from_secs(60)).expect("the line hangs or failed");
+    runner.join().expect("the run has ended");
+}
+
+/// When the sink goes, slots lie unread in the links, and parts upstream wait for those very slots.
+/// Which part waits for what depends on the moment, so every moment is tried many times.
 #[test]
 fn slots_come_back_from_a_line_that_stopped_early() {
-    let hosts = Pool::new((0..SLOTS).map(|_| BatchSlot::on_heap(LAYOUT)));
-    let devices: Vec<_> = (0..SLOTS).map(|_| Arc::new(Device::new())).collect();
-    let halves = devices.iter().map(|d| DeviceSlot::new(LAYOUT, Box::new(Half(Arc::clone(d)))));
-    let halves = Pool::new(halves);
-    Pipeline::from("start", Start(true), SLOTS)
-        .then("producer", Producer { slots: hosts.clone() })
-        .then("ring", Ring { halves: halves.clone(), devices })
-        .run("consumer", Impatient(5))
-        .unwrap();
-    assert_eq!((hosts.free(), halves.free()), (SLOTS, SLOTS));
+    within_a_minute(|| {
+        for round in 0..400 {
+            let hosts = Pool::new((0..SLOTS).map(|_| BatchSlot::on_heap(LAYOUT)));
+            let devices: Vec<_> = (0..SLOTS).map(|_| Arc::new(Device::new())).collect();
+            let halves =
+                devices.iter().map(|d| DeviceSlot::new(LAYOUT, Box::new(Half(Arc::clone(d)))));
+            let halves = Pool::new(halves);
+            Pipeline::from("start", Start(true), SLOTS)
+                .then("producer", Producer { slots: hosts.clone() })
+                .then("ring", Ring { halves: halves.clone(), devices })
+                .run("consumer", Impatient(1 + round % 9))
+                .unwrap();
+            assert_eq!((hosts.free(), halves.free()), (SLOTS, SLOTS));
+        }
+    });
+}
+
+#[test]
+fn slots_that_are_handed_over_come_back_too() {
+    within_a_minute(|| {
+        for round in 0..400 {
+            let hosts = Pool::new((0..SLOTS).map(|_| BatchSlot::on_heap(LAYOUT)));
+            Pipeline::from("start", Start(true), SLOTS)
+                .then("producer", Producer { slots: hosts.clone() })
+                .then("hand-over", HandOver)
+                .run("consumer", Impatient(1 + round % 9))
+                .unwrap();
+            assert_eq!(hosts.free(), SLOTS);
+        }
+    });
 }

@@ -102,7 +102,7 @@ impl Stage for Waves {
         passes.push((EPOCHS, Phase::Test));
         for (epoch, phase) in passes {
             for index in 0..self.plan.batches(phase) {
-                let mut slot = emit.waiting(|| self.slots.take());
+                let Some(mut slot) = emit.take(&self.slots) else { return Ok(Flow::Stop) };
                 self.fill(&mut slot, Tag { epoch, phase, index });
                 if emit.send(DeviceBatch::Host(slot)) == Flow::Stop {
                     return Ok(Flow::Stop);

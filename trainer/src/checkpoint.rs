@@ -8,6 +8,7 @@
 use crate::{
     adamw,
     error::TrainError,
+    script,
     settings::{ModelKind, ModelOptions},
     state::State,
     tensor_file::{self, TensorFile, sync},
@@ -92,21 +93,12 @@ impl Checkpoints {
         let _span = tracing::trace_span!("checkpoint").entered();
         let partial = self.folder.join(format!(".{}.partial-{}", which.name(), std::process::id()));
         remove_folder(&partial)?;
-        fs::create_dir_all(&partial).map_err(writing(&partial))?;
-        let Contents { names, weights, optimizer, script, state, schema, scaling } = contents;
-        tensor_file::write(&partial.join("model.safetensors"), names, weights)?;
-        let moments = adamw::state_names(names);
-        tensor_file::write(&partial.join("optimizer.safetensors"), &moments, optimizer)?;
-        let path = partial.join("model.pt");
-        script
-            .save(&path)
-            .map_err(|source| TrainError::WriteTensors { path: path.clone(), source })?;
-        sync(&path)?;
-        write_json(&partial.join("state.json"), state)?;
-        write_json(&partial.join("schema.json"), schema)?;
-        write_json(&partial.join("scaler.json"), scaling)?;
-        sync(&partial)?;
-        self.replace(which, &partial)
+        let written = fill(&partial, contents).and_then(|()| self.replace(which, &partial));
+        if written.is_err() {
+            // Best effort, for the disk's sake; the first error is the one to report.
+            drop(fs::remove_dir_all(&partial));
+        }
+        written
     }
 
     fn replace(&self, which: Which, partial: &Path) -> Result<(), TrainError> {
@@ -184,6 +176,20 @@ impl Checkpoints {
     }
 }
 
+/// Writes every file of a checkpoint into a new folder.
+fn fill(folder: &Path, contents: &Contents<'_>) -> Result<(), TrainError> {
+    fs::create_dir_all(folder).map_err(writing(folder))?;
+    let Contents { names, weights, optimizer, script, state, schema, scaling } = contents;
+    tensor_file::write(&folder.join("model.safetensors"), names, weights)?;
+    let moments = adamw::state_names(names);
+    tensor_file::write(&folder.join("optimizer.safetensors"), &moments, optimizer)?;
+    write_bytes(&folder.join("model.pt"), &script::to_bytes(script)?)?;
+    write_json(&folder.join("state.json"), state)?;
+    write_json(&folder.join("schema.json"), schema)?;
+    write_json(&folder.join("scaler.json"), scaling)?;
+    sync(folder)
+}
+
 fn writing(path: &Path) -> impl FnOnce(io::Error) -> TrainError {
     let path = path.to_owned();
     move |source| TrainError::Write { path, source }
@@ -199,7 +205,11 @@ fn remove_folder(path: &Path) -> Result<(), TrainError> {
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TrainError> {
     let mut text = serde_json::to_vec_pretty(value).expect("plain structs always serialise");
     text.push(b'\n');
-    fs::write(path, text).map_err(writing(path))?;
+    write_bytes(path, &text)
+}
+
+fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), TrainError> {
+    fs::write(path, bytes).map_err(writing(path))?;
     sync(path)
 }
 

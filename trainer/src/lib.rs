@@ -77,6 +77,7 @@ mod run;
 #[cfg(test)]
 mod sample;
 mod schedule;
+mod script;
 mod settings;
 mod state;
 mod tensor;
