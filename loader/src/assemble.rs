@@ -2,7 +2,7 @@
 //!
 //! Here the fingerprint is taken, so that it covers what the panel holds and not how it was read.
 
-use crate::{LoadError, SourceSettings, filter::RowFilter, rows::RowStore, wide::WideRows};
+use crate::{LoadError, SourceSettings, filter::RowFilter, order, rows::RowStore, wide::WideRows};
 use arrow::datatypes::ToByteSlice;
 use millstream_stage::{Panel, PanelSchema, Shard, TimeKind};
 use std::{path::PathBuf, sync::Arc};
@@ -18,8 +18,9 @@ pub(crate) struct Table {
     pub(crate) time_kind: TimeKind,
     pub(crate) columns: Vec<String>,
     pub(crate) inputs: usize,
-    pub(crate) rows: RowStore,
-    pub(crate) filter: RowFilter,
+    /// A store per task that read them.
+    pub(crate) rows: Vec<RowStore>,
+    pub(crate) filter: Arc<RowFilter>,
 }
 
 impl Table {
@@ -44,14 +45,14 @@ impl Table {
             time_kind,
             columns,
             inputs,
-            rows,
-            filter,
+            rows: vec![rows],
+            filter: Arc::new(filter),
         })
     }
 
-    /// Sorts the rows, cuts them into shards and checks them.
+    /// Sorts the rows, makes shards of them and checks them.
     pub(crate) fn into_panel(self) -> Result<Panel, LoadError> {
-        let (series, shards) = self.rows.finish();
+        let (series, shards) = order::into_shards(self.rows, self.columns.len());
         if shards.is_empty() {
             return Err(LoadError::NoRows { place: self.place });
         }

@@ -12,8 +12,11 @@ use std::collections::HashSet;
 pub(crate) enum Content {
     /// Numbers or booleans.
     Numbers,
-    /// Nothing but missing values: usable when named, but no glob should pick it up.
-    Nothing,
+    /// Arrays of numbers: a block of features, but no target.
+    Block,
+    /// Nothing but missing values, or times as numbers: usable when named, but no glob should pick
+    /// it up.
+    OnRequest,
     /// Anything else.
     Other,
 }
@@ -124,7 +127,7 @@ impl Table<'_> {
             return Err(LoadError::KeyAsValue { place, column, key });
         }
         let TableColumn { content, kind, .. } = &self.columns[position];
-        if *content == Content::Other {
+        if *content == Content::Other || (*content == Content::Block && key == TARGET_KEY) {
             return Err(LoadError::NotNumeric { place, column, key, found: kind.clone() });
         }
         Ok(position)
@@ -138,7 +141,7 @@ impl Table<'_> {
         })?;
         let fits = |(position, column): &(usize, &TableColumn)| {
             !keys.contains(position)
-                && column.content == Content::Numbers
+                && matches!(column.content, Content::Numbers | Content::Block)
                 && pattern.matches(&column.name)
         };
         Ok(self.columns.iter().enumerate().filter(fits).map(|(position, _)| position).collect())
@@ -182,10 +185,11 @@ mod tests {
             column("open", Content::Numbers),
             column("symbol", Content::Other),
             column("note", Content::Other),
-            column("blank", Content::Nothing),
+            column("blank", Content::OnRequest),
             column("close_pct", Content::Numbers),
             column("f1", Content::Numbers),
             column("f2", Content::Numbers),
+            column("e", Content::Block),
         ]
     }
 
@@ -203,7 +207,7 @@ mod tests {
 
     #[test]
     fn globs_follow_the_table_and_names_the_list() {
-        check(&["*"], &["close_pct"], &[1, 5, 6, 7], 4);
+        check(&["*"], &["close_pct"], &[1, 5, 6, 7, 8], 5);
         check(&["f2", "open"], &["close_pct"], &[7, 1, 5], 2);
         check(&["f2", "f*", "f2"], &[], &[7, 6], 2);
         check(&["blank"], &[], &[4], 1);
@@ -227,6 +231,7 @@ mod tests {
             "target.columns names (did you mean \"close_pct\"?); its columns are trade_date (other), open",
         );
         check_refused(&["note"], &[], "\"note\", which source.features names, has type other");
+        check_refused(&["*"], &["e"], "\"e\", which target.columns names, has type block");
         check_refused(&["symbol"], &[], "is the series or the time");
         check_refused(&["x*"], &[], "[\"x*\"] matches no numeric column");
         check_refused(&["[x"], &[], "source.features = \"[x\" cannot be used");

@@ -11,6 +11,7 @@ use crate::{
     columns::{Content, Selection, TableColumn},
     files,
     filter::RowFilter,
+    progress::Tell,
     wide::{BATCH_ROWS, MISSING, WideColumns, WideRows, parse_number},
 };
 use arrow::{
@@ -29,7 +30,7 @@ use std::{
 pub(crate) fn read(
     settings: &SourceSettings,
     required: &[String],
-    progress: &mut dyn FnMut(u64),
+    tell: &mut Tell<'_>,
 ) -> Result<Table, LoadError> {
     let files = files::find(settings)?;
     let header = header(&files[0])?;
@@ -41,8 +42,8 @@ pub(crate) fn read(
         .map(|(name, content)| TableColumn {
             name: name.clone(),
             kind: match content {
-                Content::Numbers => "numbers",
-                Content::Nothing => "empty",
+                Content::Numbers | Content::Block => "numbers",
+                Content::OnRequest => "empty",
                 Content::Other => "text",
             }
             .to_owned(),
@@ -62,7 +63,7 @@ pub(crate) fn read(
         rows.enter(&file.display().to_string());
         for batch in open(file, &header, Some(needed.clone()))? {
             rows.append(&batch.map_err(|source| broken(file, source))?)?;
-            progress(rows.rows());
+            tell.rows(rows.rows())?;
         }
     }
     Table::from_wide(settings, &files, chosen.value_names(&table), chosen.inputs, rows)
@@ -70,7 +71,7 @@ pub(crate) fn read(
 
 /// What each column holds, over all files.
 fn scan(files: &[PathBuf], header: &[String]) -> Result<Vec<Content>, LoadError> {
-    let mut contents = vec![Content::Nothing; header.len()];
+    let mut contents = vec![Content::OnRequest; header.len()];
     for file in files {
         for batch in open(file, header, None)? {
             let batch = batch.map_err(|source| broken(file, source))?;
@@ -79,7 +80,7 @@ fn scan(files: &[PathBuf], header: &[String]) -> Result<Vec<Content>, LoadError>
                     *content = match content {
                         Content::Other => break,
                         _ if parse_number(text).is_none() => Content::Other,
-                        Content::Nothing if is_missing(text) => Content::Nothing,
+                        Content::OnRequest if is_missing(text) => Content::OnRequest,
                         _ => Content::Numbers,
                     };
                 }
@@ -138,6 +139,7 @@ fn broken(file: &Path, source: ArrowError) -> LoadError {
 mod tests {
     use super::*;
     use millstream_stage::{Panel, TimeKind};
+    use std::ops::ControlFlow;
 
     fn read_text(text: &str, change: impl Fn(&mut SourceSettings)) -> Result<Panel, LoadError> {
         let dir = tempfile::tempdir().unwrap();
@@ -149,7 +151,7 @@ mod tests {
             ..SourceSettings::default()
         };
         change(&mut settings);
-        read(&settings, &[], &mut |_| {})?.into_panel()
+        read(&settings, &[], &mut Tell(&mut |_| ControlFlow::Continue(())))?.into_panel()
     }
 
     #[test]

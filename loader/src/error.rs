@@ -153,23 +153,23 @@ pub enum LoadError {
     },
     /// A row has no series or no time.
     #[error(
-        "{place}, row {row}: column {column:?} is empty; every row needs its series and time, so fill it or leave the row out"
+        "{place}, {row}: column {column:?} is empty; every row needs its series and time, so fill it or leave the row out"
     )]
     EmptyKey {
         /// File or table.
         place: String,
-        /// The row, from 1.
-        row: u64,
+        /// The row, by number in a file and by its keys in a table.
+        row: String,
         /// The column.
         column: String,
     },
     /// A time cannot be read.
-    #[error("{place}, row {row}: column {column:?} holds {value}; expected {expected}")]
+    #[error("{place}, {row}: column {column:?} holds {value}; expected {expected}")]
     BadTime {
         /// File or table.
         place: String,
-        /// The row, from 1.
-        row: u64,
+        /// The row, by number in a file and by its keys in a table.
+        row: String,
         /// The column.
         column: String,
         /// What it holds.
@@ -245,17 +245,62 @@ pub enum LoadError {
         source: ::postgres::Error,
     },
     /// The row stream broke off.
-    #[error("{server} stopped sending rows of {place} after row {row}")]
+    #[error("{server} stopped sending rows of {place}")]
     Stream {
         /// User, host, port and database.
         server: String,
         /// Table or query.
         place: String,
-        /// Rows received whole.
-        row: u64,
         /// What went wrong.
         source: std::io::Error,
     },
+    /// Connections cannot be made to see the same snapshot.
+    #[error(
+        "{server} does not let several connections share one snapshot, or ended all of them again and again; connect to the server itself and not to a pooler or a group of servers, or set source.connections = 1"
+    )]
+    Snapshot {
+        /// User, host, port and database.
+        server: String,
+        /// What went wrong last.
+        source: Option<Box<LoadError>>,
+    },
+    /// The snapshot is gone and rows have been handed out already.
+    #[error(
+        "the connections to {place} broke and its snapshot is gone after {rows} rows were handed out; read it again from the start"
+    )]
+    SnapshotLost {
+        /// Table or query.
+        place: String,
+        /// Rows handed out.
+        rows: u64,
+        /// What went wrong last.
+        source: Box<LoadError>,
+    },
+    /// The same rows were not the same twice.
+    #[error(
+        "{place} gave {read} rows where {counted} had been counted; it gives other rows each time it is read, so set source.connections = 1, or order what a LIMIT, DISTINCT ON or window function picks from"
+    )]
+    Unstable {
+        /// Table or query.
+        place: String,
+        /// Rows counted before.
+        counted: u64,
+        /// Rows read.
+        read: u64,
+    },
+    /// A column of arrays is empty, so its width is not known.
+    #[error(
+        "{place}: column {column:?} holds no array with elements, so how many features it stands for is not known; leave it out of source.features"
+    )]
+    NoArray {
+        /// Table or query.
+        place: String,
+        /// The column.
+        column: String,
+    },
+    /// Whoever watches the progress asked to stop.
+    #[error("interrupted while loading; nothing was kept")]
+    Interrupted,
     /// The row stream is not what the server's protocol allows.
     #[error(
         "{place}, row {row}: the COPY stream is broken: expected {expected}; is something between here and the server changing the data?"
@@ -269,18 +314,34 @@ pub enum LoadError {
         expected: &'static str,
     },
     /// A field of the row stream does not have the form of its type.
-    #[error("{place}, row {row}: column {column:?} is not a valid {kind} of {bytes} bytes")]
+    #[error("{place}, {row}: column {column:?} is not a valid {kind} of {bytes} bytes")]
     Field {
         /// Table or query.
         place: String,
-        /// The row, from 1.
-        row: u64,
+        /// The row, by number in a file and by its keys in a table.
+        row: String,
         /// The column.
         column: String,
         /// The type it should have.
         kind: &'static str,
         /// How long it is.
         bytes: usize,
+    },
+    /// Arrays of a column differ in length.
+    #[error(
+        "{place}, {row}: the array in column {column:?} has {found} elements and others have {expected}; a block of features needs one length, so pad it or leave the column out"
+    )]
+    Ragged {
+        /// Table or query.
+        place: String,
+        /// The row, by number in a file and by its keys in a table.
+        row: String,
+        /// The column.
+        column: String,
+        /// Elements of this array.
+        found: usize,
+        /// Elements of the first one.
+        expected: usize,
     },
     /// The cache folder cannot be written.
     #[error(

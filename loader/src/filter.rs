@@ -1,7 +1,7 @@
 //! Which rows are wanted: `symbols`, `from` and `to`.
 //!
-//! Every reader asks this filter row by row. PostgreSQL also gets the conditions in its `WHERE`,
-//! to save sending rows; the filter stays the one definition of what is in.
+//! Readers of files ask this filter row by row. PostgreSQL gets the conditions in its `WHERE`, but
+//! for bounds on times that are text, which it would compare as text.
 
 use crate::{LoadError, SourceSettings, time};
 use millstream_stage::TimeKind;

@@ -14,6 +14,7 @@ use crate::{
     assemble::Table,
     columns::{Content, Selection, TableColumn},
     filter::RowFilter,
+    progress::Tell,
     rows::{RowStore, panel_value},
     time::{DAY, days_from_civil},
     wide::ONE_SERIES,
@@ -23,6 +24,7 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
+use std::sync::Arc;
 
 /// How much of a hidden value is left one step later.
 const PERSISTENCE: f64 = 0.9;
@@ -48,7 +50,7 @@ mod stream {
 pub(crate) fn read(
     settings: &SourceSettings,
     required: &[String],
-    progress: &mut dyn FnMut(u64),
+    tell: &mut Tell<'_>,
 ) -> Result<Table, LoadError> {
     let made = &settings.generate;
     check_share("generate.missing", made.missing)?;
@@ -77,7 +79,7 @@ pub(crate) fn read(
                 }
             }
         });
-        progress(rows.rows());
+        tell.rows(rows.rows())?;
     }
     Ok(Table {
         place: place.to_owned(),
@@ -86,8 +88,8 @@ pub(crate) fn read(
         time_kind: TimeKind::Date,
         columns: chosen.value_names(&table),
         inputs: chosen.inputs,
-        rows,
-        filter,
+        rows: vec![rows],
+        filter: Arc::new(filter),
     })
 }
 

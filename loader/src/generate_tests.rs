@@ -2,6 +2,7 @@
 
 use super::*;
 use millstream_stage::{Panel, Shard};
+use std::ops::ControlFlow;
 
 /// What is known at a step, and the target of the next.
 type Sample = (Vec<f64>, f64);
@@ -9,7 +10,10 @@ type Sample = (Vec<f64>, f64);
 fn panel(change: impl FnOnce(&mut SourceSettings)) -> Panel {
     let mut settings = SourceSettings::default();
     change(&mut settings);
-    read(&settings, &["close_pct".to_owned()], &mut |_| {}).unwrap().into_panel().unwrap()
+    read(&settings, &["close_pct".to_owned()], &mut Tell(&mut |_| ControlFlow::Continue(())))
+        .unwrap()
+        .into_panel()
+        .unwrap()
 }
 
 #[test]
@@ -44,7 +48,9 @@ fn more_gaps_leave_the_other_values_alone() {
 fn a_share_is_a_share() {
     let mut settings = SourceSettings::default();
     settings.generate.missing = 1.5;
-    let error = read(&settings, &[], &mut |_| {}).unwrap_err().to_string();
+    let error = read(&settings, &[], &mut Tell(&mut |_| ControlFlow::Continue(())))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("source.generate.missing = \"1.5\""), "{error}");
 }
 

@@ -34,8 +34,7 @@ mod assemble;
 mod cache;
 mod checksum;
 mod columns;
-mod copy_binary;
-mod copy_fields;
+mod copy;
 mod csv;
 mod decimal;
 mod error;
@@ -45,17 +44,27 @@ mod generate;
 mod loader;
 mod manifest;
 mod mapped;
+mod order;
 mod parquet;
 mod postgres;
+mod progress;
 mod rows;
 mod settings;
 mod shard_file;
-mod sql;
 mod time;
 mod wide;
 
 pub use crate::{
     error::LoadError,
-    loader::{ImportReport, LoadProgress, Loader, Origin, import, verify},
+    loader::{ImportReport, Loader, import, verify},
+    postgres::{Columns, PostgresReader, copy_commands},
+    progress::{LoadProgress, Observer, Origin},
     settings::{GenerateSettings, SourceKind, SourceSettings},
 };
+
+/// For `loader/fuzz` only.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub fn fuzz_copy(data: &[u8]) {
+    copy::fuzz::decode(data);
+}

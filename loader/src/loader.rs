@@ -4,38 +4,14 @@
 //! the cache, so that a first run sees exactly the memory-mapped panel that later runs see.
 
 use crate::{
-    LoadError, SourceKind, SourceSettings, cache::CacheEntry, csv, generate, parquet, postgres,
+    LoadError, SourceKind, SourceSettings,
+    cache::CacheEntry,
+    csv, generate, parquet, postgres,
+    progress::{LoadProgress, Observer, Origin, Tell},
 };
 use millstream_stage::{Item, Panel, Source};
 use serde::Serialize;
-use std::{fmt, path::PathBuf, time::Instant};
-
-/// Where rows are being read from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// The panel cache.
-    Cache,
-    /// The source itself.
-    Source,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Origin::Cache => "from cache",
-            Origin::Source => "from source",
-        })
-    }
-}
-
-/// How far loading has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoadProgress {
-    /// Rows so far.
-    pub rows: u64,
-    /// Where they come from.
-    pub origin: Origin,
-}
+use std::{fmt, ops::ControlFlow, path::PathBuf, time::Instant};
 
 /// What an import, or a verification, found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,7 +36,7 @@ pub struct ImportReport {
 pub struct Loader {
     settings: SourceSettings,
     required: Vec<String>,
-    progress: Box<dyn FnMut(LoadProgress) + Send>,
+    progress: Box<dyn FnMut(LoadProgress) -> ControlFlow<()> + Send>,
     done: bool,
 }
 
@@ -69,12 +45,21 @@ impl Loader {
     /// [`SourceSettings::features`] does not match are loaded after the features.
     #[must_use]
     pub fn new(settings: SourceSettings, required: Vec<String>) -> Self {
-        Loader { settings, required, progress: Box::new(|_| {}), done: false }
+        Loader {
+            settings,
+            required,
+            progress: Box::new(|_| ControlFlow::Continue(())),
+            done: false,
+        }
     }
 
-    /// Calls `observer` on the loading thread now and then, and once at the end.
+    /// Calls `observer` on the loading thread now and then, and once at the end. When it breaks,
+    /// loading stops with [`LoadError::Interrupted`] and leaves nothing behind.
     #[must_use]
-    pub fn on_progress(mut self, observer: Box<dyn FnMut(LoadProgress) + Send>) -> Self {
+    pub fn on_progress(
+        mut self,
+        observer: Box<dyn FnMut(LoadProgress) -> ControlFlow<()> + Send>,
+    ) -> Self {
         self.progress = observer;
         self
     }
@@ -110,7 +95,14 @@ impl Source for Loader {
         let cached = cache.as_ref().map(CacheEntry::open).transpose()?.flatten();
         let panel = match cached {
             Some(panel) => {
-                (self.progress)(LoadProgress { rows: panel.rows(), origin: Origin::Cache });
+                let rows = panel.rows();
+                // The panel is there; to stop now would save nothing.
+                let _ = (self.progress)(LoadProgress {
+                    rows,
+                    expected: Some(rows),
+                    bytes: None,
+                    origin: Origin::Cache,
+                });
                 panel
             }
             None => {
@@ -129,7 +121,7 @@ impl Source for Loader {
 pub fn import(
     settings: &SourceSettings,
     required: &[String],
-    progress: &mut dyn FnMut(LoadProgress),
+    progress: &mut Observer<'_>,
 ) -> Result<ImportReport, LoadError> {
     let start = Instant::now();
     settings.check()?;
@@ -169,18 +161,18 @@ fn read(
     required: &[String],
     cache: Option<&CacheEntry>,
     replace: bool,
-    progress: &mut dyn FnMut(LoadProgress),
+    progress: &mut Observer<'_>,
 ) -> Result<Panel, LoadError> {
     let reserved = cache.map(CacheEntry::reserve).transpose()?;
-    let mut rows = |rows| progress(LoadProgress { rows, origin: Origin::Source });
+    let tell = &mut Tell(progress);
     let table = match settings.kind {
-        SourceKind::Generate => generate::read(settings, required, &mut rows)?,
-        SourceKind::Csv => csv::read(settings, required, &mut rows)?,
-        SourceKind::Parquet => parquet::read(settings, required, &mut rows)?,
-        SourceKind::Postgres => postgres::read(settings, required, &mut rows)?,
+        SourceKind::Generate => generate::read(settings, required, tell)?,
+        SourceKind::Csv => csv::read(settings, required, tell)?,
+        SourceKind::Parquet => parquet::read(settings, required, tell)?,
+        SourceKind::Postgres => postgres::read(settings, required, tell)?,
     };
     let panel = table.into_panel()?;
-    rows(panel.rows());
+    tell.rows(panel.rows())?;
     let Some((cache, folder)) = cache.zip(reserved) else { return Ok(panel) };
     cache.write(&folder, &panel, replace)?;
     drop(panel);

@@ -9,6 +9,7 @@ use crate::{
     columns::{Content, Selection, TableColumn},
     files,
     filter::RowFilter,
+    progress::Tell,
     wide::{BATCH_ROWS, WideColumns, WideRows},
 };
 use arrow::datatypes::{DataType, Schema};
@@ -22,7 +23,7 @@ use std::{fs::File, path::Path};
 pub(crate) fn read(
     settings: &SourceSettings,
     required: &[String],
-    progress: &mut dyn FnMut(u64),
+    tell: &mut Tell<'_>,
 ) -> Result<Table, LoadError> {
     let files = files::find(settings)?;
     let table = describe(open(&files[0])?.schema());
@@ -49,7 +50,7 @@ pub(crate) fn read(
         for batch in reader.map_err(|source| broken(file, source))? {
             let batch = batch.map_err(|source| broken(file, source.into()))?;
             rows.append(&batch)?;
-            progress(rows.rows());
+            tell.rows(rows.rows())?;
         }
     }
     Table::from_wide(settings, &files, names, chosen.inputs, rows)
@@ -75,7 +76,7 @@ fn describe(schema: &Schema) -> Vec<TableColumn> {
 
 fn content(kind: &DataType) -> Content {
     match kind {
-        DataType::Null => Content::Nothing,
+        DataType::Null => Content::OnRequest,
         DataType::Boolean | DataType::Decimal128(..) => Content::Numbers,
         DataType::Dictionary(_, values) => content(values),
         kind if kind.is_integer() || kind.is_floating() => Content::Numbers,

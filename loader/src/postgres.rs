@@ -1,222 +1,156 @@
-//! Rows from PostgreSQL: one connection, one snapshot, one binary COPY, sorted by the server.
+//! Rows from PostgreSQL: several connections, one snapshot, binary COPY.
 //!
-//! The server sorts in its own collation, so that an index on (series, time) serves; where that
-//! differs from byte order, the row store puts the series in order. What can go wrong with columns
-//! and types is found out before any row is read. No TLS and no second connection yet.
+//! A load is a [`Plan`](plan::Plan) of many small COPY commands and a [`Crew`](crew::Crew) that
+//! reads them. The rows come in whatever order the server finds them; the panel's order is made
+//! here, in place. When the snapshot is lost, everything read in it is thrown away and the load
+//! starts again in a new one, a few times.
+
+mod batch;
+mod crew;
+mod plan;
+mod ranges;
+mod reader;
+mod server;
+mod session;
+mod share;
+mod sql;
+mod tasks;
+
+pub use reader::{Columns, PostgresReader};
 
 use crate::{
-    LoadError, SourceSettings,
-    assemble::Table,
-    columns::{Content, Selection, TableColumn},
-    copy_binary::{CopyColumns, CopyDecoder},
-    copy_fields::{KeyField, TimeField, ValueField},
-    filter::RowFilter,
-    sql,
+    LoadError, SourceSettings, assemble::Table, copy::packed::common_kind, progress::Tell,
+    rows::RowStore,
 };
-use ::postgres::{
-    Client, Config, IsolationLevel, NoTls, config::Host, config::SslMode, types::Type,
-};
-use std::io::BufRead;
+use crew::{Crew, Event};
+use millstream_stage::TimeKind;
+use plan::Plan;
+use server::Server;
+use session::Session;
+use share::{Layout, Part};
+use std::{sync::Arc, time::Duration};
 
-/// Rows between two calls of progress.
-const PROGRESS_ROWS: u64 = 8192;
+/// How often a load starts again from a new snapshot before it fails.
+const RESTARTS: u32 = 5;
+
+/// The longest time between two calls of progress.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Why one attempt at a load failed.
+enum Broken {
+    /// Its snapshot is gone.
+    Lost(LoadError),
+    Failed(LoadError),
+}
+
+impl From<LoadError> for Broken {
+    fn from(error: LoadError) -> Self {
+        Broken::Failed(error)
+    }
+}
 
 /// Reads the table or query.
 pub(crate) fn read(
     settings: &SourceSettings,
     required: &[String],
-    progress: &mut dyn FnMut(u64),
+    tell: &mut Tell<'_>,
 ) -> Result<Table, LoadError> {
-    let relation = sql::relation(settings)?;
-    let filter = RowFilter::new(settings)?;
-    let config = parse_url(settings)?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(LoadError::Tls);
-    }
-    let server = describe(&config);
-    let refused = |action: &str| {
-        let (server, action) = (server.clone(), action.to_owned());
-        move |source| LoadError::Query { server, action, source }
-    };
-    let mut client: Client = config
-        .connect(NoTls)
-        .map_err(|source| LoadError::Connect { server: server.clone(), source })?;
-    let mut snapshot = client
-        .build_transaction()
-        .isolation_level(IsolationLevel::RepeatableRead)
-        .read_only(true)
-        .start()
-        .map_err(refused("start a read-only transaction"))?;
-
-    let statement = snapshot
-        .prepare(&format!("SELECT * FROM {} LIMIT 0", relation.sql))
-        .map_err(refused(&format!("describe {}", relation.place)))?;
-    let types: Vec<Type> = statement.columns().iter().map(|c| c.type_().clone()).collect();
-    let table: Vec<TableColumn> = statement
-        .columns()
-        .iter()
-        .map(|column| TableColumn {
-            name: column.name().to_owned(),
-            kind: column.type_().name().to_owned(),
-            content: match ValueField::of(column.type_()) {
-                Some(_) => Content::Numbers,
-                None => Content::Other,
-            },
-        })
-        .collect();
-    let chosen = Selection::choose(&table, settings, required, &relation.place)?;
-    let columns = copy_columns(&table, &types, &chosen, &relation.place)?;
-    if let Some(kind) = columns.time.1.kind() {
-        filter.check_kind(kind)?;
-    }
-    let copy = sql::copy(&relation, &columns, settings, &filter)?;
-    tracing::debug!(server, copy, "reading");
-
-    let mut decoder = CopyDecoder::new(columns, filter);
-    let mut stream =
-        snapshot.copy_out(&copy).map_err(refused(&format!("start copying {}", relation.place)))?;
-    let mut told = 0;
+    let server = Server::new(settings)?;
+    let mut restarts = 0;
     loop {
-        let bytes = stream.fill_buf().map_err(|source| LoadError::Stream {
-            server: server.clone(),
-            place: relation.place.clone(),
-            row: decoder.seen(),
-            source,
-        })?;
-        if bytes.is_empty() {
-            break;
-        }
-        let used = bytes.len();
-        decoder.feed(bytes)?;
-        stream.consume(used);
-        if decoder.seen() - told >= PROGRESS_ROWS {
-            told = decoder.seen();
-            progress(told);
+        match attempt(&server, settings, required, restarts > 0, tell) {
+            Ok(table) => return Ok(table),
+            Err(Broken::Failed(error)) => return Err(error),
+            Err(Broken::Lost(error)) if restarts < RESTARTS => {
+                restarts += 1;
+                let server = server.name();
+                tracing::warn!(server, restarts, %error, "the snapshot is lost: starting again");
+            }
+            Err(Broken::Lost(error)) => {
+                let server = server.name().to_owned();
+                return Err(LoadError::Snapshot { server, source: Some(Box::new(error)) });
+            }
         }
     }
-    progress(decoder.seen());
+}
 
-    let place = relation.place;
-    let (rows, time_kind, filter) = decoder.finish()?;
-    let Some(time_kind) = time_kind else { return Err(LoadError::NoRows { place }) };
+/// User, host, port and database: what tells one server from another, without the password.
+pub(crate) fn server_name(settings: &SourceSettings) -> Result<String, LoadError> {
+    Server::new(settings).map(|server| server.name().to_owned())
+}
+
+/// The COPY commands that a load with these settings would send just now, for those who want to
+/// know, and for measuring what the bare transfer costs.
+///
+/// # Errors
+/// Whatever keeps the table from being read, as far as it is known before the first row.
+pub fn copy_commands(
+    settings: &SourceSettings,
+    required: &[String],
+) -> Result<Vec<String>, LoadError> {
+    settings.check()?;
+    let server = Server::new(settings)?;
+    let mut session = Session::begin(&server, server.connect()?, None)?;
+    let plan = Plan::new(&mut session, settings, required)?;
+    Ok(plan.tasks.list.into_iter().map(|task| task.copy).collect())
+}
+
+/// Reads everything in one snapshot.
+fn attempt(
+    server: &Server,
+    settings: &SourceSettings,
+    required: &[String],
+    again: bool,
+    tell: &mut Tell<'_>,
+) -> Result<Table, Broken> {
+    let mut crew = Crew::start(server, settings, required, Layout::Panel, again);
+    let mut plan: Option<Arc<Plan>> = None;
+    let mut parts: Vec<Option<RowStore>> = Vec::new();
+    let mut time_kind: Option<TimeKind> = None;
+    let mut unfinished = usize::MAX;
+    while unfinished > 0 {
+        match crew.next(TICK) {
+            Some(Event::Planned(made)) => {
+                tracing::debug!(
+                    server = server.name(),
+                    tasks = made.tasks.list.len(),
+                    connections = made.tasks.connections,
+                    first = made.tasks.list[0].copy,
+                    "reading"
+                );
+                crew.complete(&made);
+                unfinished = made.tasks.list.len();
+                parts.resize_with(unfinished, || None);
+                plan = Some(made);
+            }
+            Some(Event::Part(task, Part::Rows(rows, kind))) => {
+                if let (Some(kind), Some(plan)) = (kind, &plan) {
+                    time_kind = Some(common_kind(time_kind, kind, &plan.columns)?);
+                }
+                parts[task] = Some(rows);
+            }
+            Some(Event::Part(_, Part::Batch(_))) => unreachable!("a panel was asked for"),
+            Some(Event::Done) => unfinished -= 1,
+            Some(Event::Lost(error)) => return Err(Broken::Lost(error)),
+            Some(Event::Failed(error)) => return Err(Broken::Failed(error)),
+            None => {}
+        }
+        let (rows, bytes) = crew.received();
+        let expected = plan.as_ref().and_then(|plan| plan.tasks.rows);
+        tell.progress(rows, expected, Some(bytes))?;
+    }
+    drop(crew);
+    let plan = plan.expect("tasks are done after the plan is made");
+    let place = plan.columns.place.clone();
+    let Some(time_kind) = time_kind else { return Err(LoadError::NoRows { place }.into()) };
     Ok(Table {
         place,
         series_column: settings.series_column().map(str::to_owned),
         time_column: settings.time.clone(),
         time_kind,
-        columns: chosen.value_names(&table),
-        inputs: chosen.inputs,
-        rows,
-        filter,
+        columns: plan.columns.value_names(),
+        inputs: plan.inputs,
+        rows: parts.into_iter().flatten().collect(),
+        filter: Arc::clone(&plan.filter),
     })
-}
-
-/// User, host, port and database: what tells one server from another, without the password.
-pub(crate) fn server_name(settings: &SourceSettings) -> Result<String, LoadError> {
-    parse_url(settings).map(|config| describe(&config))
-}
-
-fn parse_url(settings: &SourceSettings) -> Result<Config, LoadError> {
-    let Some(url) = &settings.url else {
-        return Err(LoadError::MissingSetting {
-            kind: settings.kind.name(),
-            key: "url",
-            expected: "postgres://user@host:5432/database",
-        });
-    };
-    url.parse().map_err(|_| LoadError::Url)
-}
-
-fn describe(config: &Config) -> String {
-    let ports = config.get_ports();
-    let hosts: Vec<String> = config
-        .get_hosts()
-        .iter()
-        .enumerate()
-        .map(|(position, host)| {
-            let host = match host {
-                Host::Tcp(name) => name.clone(),
-                Host::Unix(path) => path.display().to_string(),
-            };
-            // One port may stand for all hosts.
-            let port = ports.get(position).or(ports.first()).copied().unwrap_or(5432);
-            format!("{host}:{port}")
-        })
-        .collect();
-    let user = config.get_user().unwrap_or_default();
-    let database = config.get_dbname().unwrap_or(user);
-    format!("postgres://{user}@{}/{database}", hosts.join(","))
-}
-
-/// How to decode the chosen columns, or which of them cannot be.
-fn copy_columns(
-    table: &[TableColumn],
-    types: &[Type],
-    chosen: &Selection,
-    place: &str,
-) -> Result<CopyColumns, LoadError> {
-    let wrong_key = |column: usize, key, expected| LoadError::KeyType {
-        place: place.to_owned(),
-        column: table[column].name.clone(),
-        key,
-        found: types[column].name().to_owned(),
-        expected,
-    };
-    let series = match chosen.series {
-        None => None,
-        Some(column) => match KeyField::of(&types[column]) {
-            Some(field) => Some((table[column].name.clone(), field)),
-            None => return Err(wrong_key(column, "series", "text, an enum or an integer")),
-        },
-    };
-    let expected = "a date, a timestamp, an integer or text in ISO form";
-    let time = TimeField::of(&types[chosen.time])
-        .ok_or_else(|| wrong_key(chosen.time, "time", expected))?;
-    let value = |column: &usize| {
-        let field = ValueField::of(&types[*column]).expect("only numbers are chosen as values");
-        (table[*column].name.clone(), field)
-    };
-    Ok(CopyColumns {
-        place: place.to_owned(),
-        series,
-        time: (table[chosen.time].name.clone(), time),
-        values: chosen.values.iter().map(value).collect(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::SourceKind;
-
-    fn settings(url: &str) -> SourceSettings {
-        SourceSettings {
-            kind: SourceKind::Postgres,
-            url: Some(url.to_owned()),
-            table: Some("t".to_owned()),
-            ..SourceSettings::default()
-        }
-    }
-
-    fn check_refused(url: &str, expected: &str) {
-        let error = read(&settings(url), &[], &mut |_| {}).unwrap_err();
-        let text = format!("{error} {error:?}");
-        assert!(text.contains(expected) && !text.contains("hush"), "{text}");
-    }
-
-    #[test]
-    fn errors_say_what_to_do_and_never_show_a_password() {
-        check_refused("postgres://ann:hush@localhost/d?sslmode=require", "without TLS only");
-        check_refused("host=localhost password=a hush=b", "not a PostgreSQL connection string");
-        check_refused(
-            "postgres://ann:hush@127.0.0.1:1/d",
-            "cannot connect to postgres://ann@127.0.0.1:1/d",
-        );
-    }
-
-    #[test]
-    fn a_server_is_named_without_its_password() {
-        let name = server_name(&settings("host=a,b port=1,2 user=ann password=hush")).unwrap();
-        assert_eq!(name, "postgres://ann@a:1,b:2/ann");
-    }
 }

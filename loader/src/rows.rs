@@ -1,33 +1,36 @@
-//! [`RowStore`]: where readers put rows, and how rows become sorted shards.
+//! [`RowStore`]: where readers put rows, as they arrive.
 //!
-//! Rows go straight into shard-sized row-major buffers. Rows that arrive sorted by series and time
-//! (as from PostgreSQL) stay where they are; others are moved once, by a sorted permutation. Which
-//! rows end up in which shard depends on the sorted order only, never on the order of arrival.
+//! Rows go straight into shard-sized row-major chunks, and nothing is moved here; what becomes of
+//! chunks that are not in order is the business of [`order`](crate::order). A source that is read
+//! in parallel fills a store per task.
 //!
 //! The whole panel is held in memory while it is read; a panel larger than memory can be opened
 //! from the cache but not imported on this machine.
 
-use millstream_stage::Shard;
 use std::collections::HashMap;
 
-/// Size at which a shard is cut, in bytes of values.
-const SHARD_BYTES: usize = 64 << 20;
+/// Size at which a chunk is closed, in bytes of values.
+const CHUNK_BYTES: usize = 64 << 20;
 
-/// Rows on their way to a panel.
+/// Rows in order of arrival.
 #[derive(Debug)]
 pub(crate) struct RowStore {
     width: usize,
-    shard_rows: usize,
+    chunk_rows: usize,
+    /// Rows to make room for when a chunk is opened.
+    room: usize,
     names: SeriesNames,
-    full: Vec<Rows>,
-    open: Rows,
+    full: Vec<Chunk>,
+    open: Chunk,
 }
 
+/// Adjacent rows: a shard to be.
 #[derive(Debug, Default)]
-struct Rows {
-    codes: Vec<u32>,
-    times: Vec<i64>,
-    values: Vec<f32>,
+pub(crate) struct Chunk {
+    /// Codes of the series, as the store numbered them.
+    pub(crate) codes: Vec<u32>,
+    pub(crate) times: Vec<i64>,
+    pub(crate) values: Vec<f32>,
 }
 
 /// Series names in order of first appearance.
@@ -41,16 +44,25 @@ struct SeriesNames {
 
 impl RowStore {
     pub(crate) fn new(width: usize) -> Self {
-        RowStore::with_shard_rows(width, (SHARD_BYTES / (4 * width.max(1))).max(1))
+        RowStore::with_chunk_rows(width, (CHUNK_BYTES / (4 * width.max(1))).max(1))
     }
 
-    fn with_shard_rows(width: usize, shard_rows: usize) -> Self {
+    /// A store that makes room for about `rows` rows at once: memory that is not written to costs
+    /// nothing, moving a growing chunk does.
+    pub(crate) fn with_room(width: usize, rows: u64) -> Self {
+        let mut store = RowStore::new(width);
+        store.room = usize::try_from(rows).unwrap_or(usize::MAX).min(store.chunk_rows);
+        store
+    }
+
+    pub(crate) fn with_chunk_rows(width: usize, chunk_rows: usize) -> Self {
         RowStore {
             width,
-            shard_rows,
+            chunk_rows,
+            room: 0,
             names: SeriesNames::default(),
             full: Vec::new(),
-            open: Rows::default(),
+            open: Chunk::default(),
         }
     }
 
@@ -59,22 +71,25 @@ impl RowStore {
         self.names.code(name)
     }
 
-    /// Adds a row whose values are all missing, and hands them out to be filled.
-    pub(crate) fn push(&mut self, code: u32, time: i64) -> &mut [f32] {
-        if self.open.codes.len() == self.shard_rows {
-            self.close_shard(code);
-        }
-        let open = &mut self.open;
-        open.codes.push(code);
-        open.times.push(time);
-        open.values.resize(open.values.len() + self.width, f32::NAN);
-        self.last_mut()
+    /// The names so far; a code is a position in this list.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names.names
     }
 
-    /// The values of the row that was pushed last.
-    pub(crate) fn last_mut(&mut self) -> &mut [f32] {
-        let start = self.open.values.len() - self.width;
-        &mut self.open.values[start..]
+    /// Adds a row whose values are all missing, and hands them out to be filled.
+    pub(crate) fn push(&mut self, code: u32, time: i64) -> &mut [f32] {
+        if self.open.codes.len() == self.chunk_rows {
+            self.close_chunk(code);
+        }
+        let open = &mut self.open;
+        if open.codes.is_empty() {
+            open.reserve(self.room, self.width);
+        }
+        open.codes.push(code);
+        open.times.push(time);
+        let start = open.values.len();
+        open.values.resize(start + self.width, f32::NAN);
+        &mut open.values[start..]
     }
 
     /// Takes the last row back; only right after a [`push`](Self::push).
@@ -87,70 +102,47 @@ impl RowStore {
 
     /// Number of rows.
     pub(crate) fn rows(&self) -> u64 {
-        self.parts().map(|rows| rows.codes.len() as u64).sum()
+        self.full.iter().chain(Some(&self.open)).map(|chunk| chunk.codes.len() as u64).sum()
     }
 
-    /// The names of the series, whose positions are the codes, and the sorted shards.
-    pub(crate) fn finish(self) -> (Vec<String>, Vec<Shard>) {
-        let sorted = if self.is_sorted() { self } else { self.sort() };
-        let width = sorted.width;
-        let shard = |rows: Rows| Shard::new(rows.codes, rows.times, rows.values, width);
-        let parts = sorted.full.into_iter().chain(Some(sorted.open));
-        let shards = parts.filter(|rows| !rows.codes.is_empty()).map(shard).collect();
-        (sorted.names.names, shards)
+    /// Chunks that no more rows will go to.
+    pub(crate) fn take_full(&mut self) -> Vec<Chunk> {
+        std::mem::take(&mut self.full)
     }
 
-    fn parts(&self) -> impl Iterator<Item = &Rows> {
-        self.full.iter().chain(Some(&self.open))
+    /// The names of the series, whose positions are the codes, and the chunks that have rows.
+    pub(crate) fn finish(mut self) -> (Vec<String>, Vec<Chunk>) {
+        self.open.shrink();
+        self.full.push(self.open);
+        self.full.retain(|chunk| !chunk.codes.is_empty());
+        (self.names.names, self.full)
     }
 
-    /// The series of the next row moves on as a whole, unless it fills the shard by itself.
-    fn close_shard(&mut self, next: u32) {
+    /// The series of the next row moves on as a whole, unless it fills the chunk by itself.
+    fn close_chunk(&mut self, next: u32) {
         let start = self.open.codes.iter().rposition(|code| *code != next).map_or(0, |i| i + 1);
-        let rest = if start == 0 {
-            Rows::default()
-        } else {
-            Rows {
-                codes: self.open.codes.split_off(start),
-                times: self.open.times.split_off(start),
-                values: self.open.values.split_off(start * self.width),
-            }
-        };
+        let mut rest = Chunk::default();
+        rest.reserve(self.room, self.width);
+        if start > 0 {
+            rest.codes.extend(self.open.codes.drain(start..));
+            rest.times.extend(self.open.times.drain(start..));
+            rest.values.extend(self.open.values.drain(start * self.width..));
+        }
         self.full.push(std::mem::replace(&mut self.open, rest));
     }
+}
 
-    fn is_sorted(&self) -> bool {
-        self.names.names.is_sorted()
-            && self
-                .parts()
-                .flat_map(|rows| rows.codes.iter().copied().zip(rows.times.iter().copied()))
-                .is_sorted()
+impl Chunk {
+    fn reserve(&mut self, rows: usize, width: usize) {
+        self.codes.reserve(rows);
+        self.times.reserve(rows);
+        self.values.reserve(rows * width);
     }
 
-    fn sort(self) -> Self {
-        let mut sorted = RowStore::with_shard_rows(self.width, self.shard_rows);
-        let mut names: Vec<(&String, u32)> = self.names.names.iter().zip(0..).collect();
-        names.sort_unstable();
-        let mut ranks = vec![0; names.len()];
-        for (name, code) in names {
-            ranks[code as usize] = sorted.code(name);
-        }
-        let parts: Vec<&Rows> = self.parts().collect();
-        let mut order: Vec<(u32, i64, usize, usize)> = parts
-            .iter()
-            .enumerate()
-            .flat_map(|(part, rows)| {
-                let keys = rows.codes.iter().zip(&rows.times).enumerate();
-                let ranks = &ranks;
-                keys.map(move |(row, (code, time))| (ranks[*code as usize], *time, part, row))
-            })
-            .collect();
-        order.sort_unstable();
-        for (code, time, part, row) in order {
-            let values = &parts[part].values[row * self.width..][..self.width];
-            sorted.push(code, time).copy_from_slice(values);
-        }
-        sorted
+    fn shrink(&mut self) {
+        self.codes.shrink_to_fit();
+        self.times.shrink_to_fit();
+        self.values.shrink_to_fit();
     }
 }
 
@@ -182,22 +174,17 @@ pub(crate) fn panel_value(number: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    fn store(rows: &[(&str, i64)], shard_rows: usize) -> RowStore {
-        let mut store = RowStore::with_shard_rows(1, shard_rows);
+    fn check_chunks(rows: &[(&str, i64)], expected: &[&[(u32, i64)]]) {
+        let mut store = RowStore::with_chunk_rows(1, 3);
         for (name, time) in rows {
             let code = store.code(name);
-            store.push(code, *time)[0] = *time as f32;
+            store.push(code, *time);
         }
-        store
-    }
-
-    fn check_shards(rows: &[(&str, i64)], expected: &[&[(u32, i64)]]) {
-        let (_, shards) = store(rows, 3).finish();
-        let found: Vec<Vec<(u32, i64)>> = shards
+        let (_, chunks) = store.finish();
+        let found: Vec<Vec<(u32, i64)>> = chunks
             .iter()
-            .map(|s| s.codes().iter().copied().zip(s.times().iter().copied()).collect())
+            .map(|c| c.codes.iter().copied().zip(c.times.iter().copied()).collect())
             .collect();
         assert_eq!(found, expected);
     }
@@ -205,54 +192,27 @@ mod tests {
     #[test]
     fn a_series_that_fits_stays_whole() {
         let rows = [("a", 1), ("a", 2), ("b", 1), ("b", 2)];
-        check_shards(&rows, &[&[(0, 1), (0, 2)], &[(1, 1), (1, 2)]]);
+        check_chunks(&rows, &[&[(0, 1), (0, 2)], &[(1, 1), (1, 2)]]);
     }
 
     #[test]
-    fn a_series_longer_than_a_shard_is_cut() {
+    fn a_series_longer_than_a_chunk_is_cut() {
         let rows = [("a", 1), ("b", 1), ("b", 2), ("b", 3), ("b", 4), ("b", 5)];
-        check_shards(&rows, &[&[(0, 1)], &[(1, 1), (1, 2), (1, 3)], &[(1, 4), (1, 5)]]);
-    }
-
-    #[test]
-    fn sorted_rows_are_not_moved() {
-        let store = store(&[("a", 1), ("a", 2), ("b", 1)], 10);
-        let before = store.open.values.as_ptr();
-        let (_, shards) = store.finish();
-        assert_eq!(shards[0].values().as_ptr(), before);
+        check_chunks(&rows, &[&[(0, 1)], &[(1, 1), (1, 2), (1, 3)], &[(1, 4), (1, 5)]]);
     }
 
     #[test]
     fn a_retracted_row_leaves_no_trace() {
-        let mut store = store(&[("a", 1), ("a", 2), ("a", 3)], 3);
-        store.push(0, 4);
-        store.retract();
-        store.push(0, 5)[0] = 5.0;
-        let (_, shards) = store.finish();
-        assert_eq!(shards.iter().map(Shard::rows).collect::<Vec<_>>(), [3, 1]);
-        assert_eq!(shards[1].values(), [5.0]);
-    }
-
-    proptest! {
-        #[test]
-        fn arrival_order_does_not_matter(
-            keys in prop::collection::btree_set(("[a-e]{1,2}", 0_i64..50), 1..60),
-            seed in any::<u64>(),
-        ) {
-            let sorted: Vec<(&str, i64)> = keys.iter().map(|(n, t)| (n.as_str(), *t)).collect();
-            let mut shuffled = sorted.clone();
-            shuffled.sort_by_key(|(name, time)| {
-                xxhash_rust::xxh3::xxh3_64_with_seed(format!("{name}{time}").as_bytes(), seed)
-            });
-            let (names, shards) = store(&sorted, 7).finish();
-            let (other_names, other_shards) = store(&shuffled, 7).finish();
-            prop_assert_eq!(names, other_names);
-            prop_assert_eq!(shards.len(), other_shards.len());
-            for (one, other) in shards.iter().zip(&other_shards) {
-                prop_assert_eq!(one.codes(), other.codes());
-                prop_assert_eq!(one.times(), other.times());
-                prop_assert_eq!(one.values(), other.values());
-            }
+        let mut store = RowStore::with_chunk_rows(1, 3);
+        let code = store.code("a");
+        for time in 1..=4 {
+            store.push(code, time)[0] = time as f32;
         }
+        store.retract();
+        store.push(code, 5)[0] = 5.0;
+        assert_eq!(store.rows(), 4);
+        let (_, chunks) = store.finish();
+        assert_eq!(chunks.iter().map(|c| c.codes.len()).collect::<Vec<_>>(), [3, 1]);
+        assert_eq!(chunks[1].values, [5.0]);
     }
 }

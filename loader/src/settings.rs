@@ -69,6 +69,8 @@ pub struct SourceSettings {
     pub from: Option<String>,
     /// Time to stop before (exclusive), written as [`from`](Self::from).
     pub to: Option<String>,
+    /// Connections to read PostgreSQL with, all in one snapshot. Default: 2.
+    pub connections: NonZeroUsize,
     /// Folder of the panel cache; `""` switches it off. Default: `.millstream/cache`.
     pub cache: String,
     /// What `generate` makes.
@@ -117,6 +119,7 @@ impl Default for SourceSettings {
             symbols: Vec::new(),
             from: None,
             to: None,
+            connections: NonZeroUsize::new(2).expect("the defaults are not zero"),
             cache: ".millstream/cache".to_owned(),
             generate: GenerateSettings::default(),
         }
@@ -169,6 +172,7 @@ impl SourceSettings {
         let mut kept = SourceSettings {
             series: self.series_column().map(str::to_owned),
             cache: String::new(),
+            connections: standard.connections,
             ..self.clone()
         };
         if kept.kind == SourceKind::Postgres {
@@ -194,7 +198,7 @@ mod tests {
     fn every_key_is_in_the_serialised_default() {
         let value = serde_json::to_value(SourceSettings::default()).unwrap();
         let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(keys.len(), 14);
+        assert_eq!(keys.len(), 15);
         assert!(value["where"].is_null() && keys.contains(&"where"));
         assert_eq!(value["kind"], "generate");
         assert_eq!(value["generate"]["series"], 500);

@@ -257,7 +257,7 @@ impl WideRows {
                     let text = texts.value(row);
                     let number = parse_number(text).ok_or_else(|| LoadError::BadNumber {
                         place: self.place.clone(),
-                        row: self.row(row),
+                        row: self.number(row),
                         column: name.to_owned(),
                         value: text.to_owned(),
                     })?;
@@ -328,7 +328,11 @@ impl WideRows {
         LoadError::EmptyKey { place, row, column: name.to_owned() }
     }
 
-    fn row(&self, row: usize) -> u64 {
+    fn row(&self, row: usize) -> String {
+        format!("row {}", self.number(row))
+    }
+
+    fn number(&self, row: usize) -> u64 {
         self.seen + row as u64 + 1
     }
 }

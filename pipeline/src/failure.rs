@@ -103,6 +103,7 @@ impl From<PipelineError> for Failure {
 
 fn load_code(error: &LoadError) -> Code {
     match error {
+        LoadError::Interrupted => Code::Interrupted,
         LoadError::MissingSetting { .. } | LoadError::Setting { .. } => Code::Settings,
         _ => Code::Data,
     }

@@ -3,7 +3,7 @@
 use crate::{
     cli::ImportArgs,
     failure::Failure,
-    print_json,
+    interrupt, print_json,
     progress::{Display, grouped},
     settings::Settings,
 };
@@ -16,13 +16,17 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     if settings.source.cache.is_empty() {
         return Err(Failure::settings("source.cache is empty, so there is nowhere to import to"));
     }
+    interrupt::on_interrupt()?;
     let report = if args.verify {
         millstream_loader::verify(&settings.source, &settings.target.columns)?
     } else {
         let report = millstream_loader::import(
             &settings.source,
             &settings.target.columns,
-            &mut |progress| display.loading(progress),
+            &mut |progress| {
+                display.loading(progress);
+                interrupt::go_on()
+            },
         );
         display.done();
         report?

@@ -1,7 +1,7 @@
 //! What a person sees while a line runs: bars on a terminal, plain lines elsewhere, on stderr.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use millstream_loader::LoadProgress;
+use millstream_loader::{LoadProgress, Origin};
 use millstream_trainer::Progress;
 use std::{
     io::{IsTerminal, stderr},
@@ -34,11 +34,32 @@ impl Display {
     }
 
     pub(crate) fn loading(&self, progress: LoadProgress) {
-        if !self.bar.is_finished() && self.bar.length().is_none() {
-            self.bar.set_style(style("{spinner} loading {msg}"));
-            self.bar.enable_steady_tick(Duration::from_millis(100));
+        let seconds = self.bar.elapsed().as_secs_f64().max(0.001);
+        let speed = progress
+            .bytes
+            .map(|bytes| format!(", {:.0} MB/s", bytes as f64 / 1e6 / seconds))
+            .unwrap_or_default();
+        match progress.expected.filter(|_| progress.origin == Origin::Source) {
+            Some(expected) => {
+                // What the server believes may be too little.
+                let expected = expected.max(progress.rows);
+                if self.bar.length().is_none() {
+                    self.measured(expected, "{bar:30} loading {msg}, {eta} left");
+                }
+                self.bar.set_length(expected);
+                self.bar.set_position(progress.rows);
+                let (rows, expected) = (grouped(progress.rows), grouped(expected));
+                self.bar.set_message(format!("{rows} of about {expected} rows{speed}"));
+            }
+            None => {
+                if !self.bar.is_finished() && self.bar.length().is_none() {
+                    self.bar.set_style(style("{spinner} loading {msg}"));
+                    self.bar.enable_steady_tick(Duration::from_millis(100));
+                }
+                let rows = grouped(progress.rows);
+                self.bar.set_message(format!("{rows} rows {}{speed}", progress.origin));
+            }
         }
-        self.bar.set_message(format!("{} rows {}", grouped(progress.rows), progress.origin));
     }
 
     pub(crate) fn training(&self, progress: &Progress) {
@@ -89,6 +110,7 @@ impl Display {
         self.bar.disable_steady_tick();
         self.bar.set_style(style(template));
         self.bar.set_length(total);
+        self.bar.set_position(0);
         self.bar.reset_eta();
     }
 }

@@ -3,6 +3,7 @@
 use crate::{
     cli::TrainArgs,
     failure::{Code, Failure},
+    interrupt,
     memory::peak_rss_mb,
     progress::Display,
     run_dir::{self, RunDir},
@@ -165,6 +166,10 @@ fn run_line(
 /// The source every line starts with.
 pub(crate) fn loader(settings: &Settings, display: &Display) -> Loader {
     let display = display.clone();
-    Loader::new(settings.source.clone(), settings.target.columns.clone())
-        .on_progress(Box::new(move |progress| display.loading(progress)))
+    Loader::new(settings.source.clone(), settings.target.columns.clone()).on_progress(Box::new(
+        move |progress| {
+            display.loading(progress);
+            interrupt::go_on()
+        },
+    ))
 }

@@ -8,6 +8,7 @@ use millstream_loader::{
 use millstream_stage::Source;
 use std::{
     fs,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::mpsc,
 };
@@ -34,8 +35,12 @@ fn target() -> Vec<String> {
 /// Loads and says where the rows came from.
 fn load_from(settings: &SourceSettings) -> (Origin, u64) {
     let (sender, receiver) = mpsc::channel();
-    let mut loader = Loader::new(settings.clone(), target())
-        .on_progress(Box::new(move |progress: LoadProgress| sender.send(progress).unwrap()));
+    let mut loader = Loader::new(settings.clone(), target()).on_progress(Box::new(
+        move |progress: LoadProgress| {
+            sender.send(progress).unwrap();
+            ControlFlow::Continue(())
+        },
+    ));
     let panel = loader.next().unwrap().unwrap();
     drop(loader);
     let last = receiver.iter().last().unwrap();
@@ -109,7 +114,7 @@ fn check_damage(damage: impl Fn(&Path), expected: &str) {
             "{error}"
         );
     }
-    import(&settings, &target(), &mut |_| {}).unwrap();
+    import(&settings, &target(), &mut |_| ControlFlow::Continue(())).unwrap();
     load(&settings).unwrap();
 }
 
@@ -170,14 +175,16 @@ fn import_replaces_a_panel_that_is_in_use() {
     let settings = settings(dir.path());
     let before = load(&settings).unwrap();
     let expected = rows(&before);
-    let report = import(&settings, &target(), &mut |_| {}).unwrap();
+    let report = import(&settings, &target(), &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(rows(&before), expected);
     assert_eq!((report.rows, report.series), (before.row_count() as u64, 300));
     assert_eq!(report.cache.as_deref(), Some(only_entry(dir.path()).as_path()));
     let verified = verify(&settings, &target()).unwrap();
     assert_eq!((verified.rows, verified.bytes), (report.rows, report.bytes));
     let off = SourceSettings { cache: String::new(), ..settings };
-    let json = serde_json::to_value(import(&off, &target(), &mut |_| {}).unwrap()).unwrap();
+    let json =
+        serde_json::to_value(import(&off, &target(), &mut |_| ControlFlow::Continue(())).unwrap())
+            .unwrap();
     assert!(json["cache"].is_null() && json["bytes"] == report.bytes);
 }
 

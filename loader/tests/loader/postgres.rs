@@ -164,7 +164,7 @@ fn what_cannot_be_a_panel_is_refused_with_its_place() {
     check_query(
         &server,
         &format!("select 'a' as symbol, 'infinity'::date as trade_date, {value}"),
-        "row 1: column \"trade_date\" holds infinity",
+        "the row of series \"a\": column \"trade_date\" holds infinity",
     );
     check_query(
         &server,
@@ -174,12 +174,12 @@ fn what_cannot_be_a_panel_is_refused_with_its_place() {
     check_query(
         &server,
         &format!("select null::text as symbol, 5 as trade_date, {value}"),
-        "row 1: column \"symbol\" is empty",
+        "the row without a series at 5: column \"symbol\" is empty",
     );
     check_query(
         &server,
         &format!("select 'a' as symbol, null::date as trade_date, {value}"),
-        "row 1: column \"trade_date\" is empty",
+        "the row of series \"a\": column \"trade_date\" is empty",
     );
     check_query(
         &server,

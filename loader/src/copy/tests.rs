@@ -1,21 +1,40 @@
 //! Tests of the COPY decoder: any cut of a stream gives the same rows, no bytes make it panic.
 
-use super::*;
-use crate::{SourceSettings, copy_fields::IntegerField};
+use super::{
+    fields::{IntegerField, Scalar},
+    packed::PackedRows,
+    typed::TypedRows,
+    *,
+};
+use crate::{SourceSettings, filter::RowFilter, order, rows::RowStore};
+use arrow::array::{Array, AsArray};
 use proptest::prelude::*;
+use std::sync::Arc;
 
-fn decoder() -> CopyDecoder {
-    let columns = CopyColumns {
+fn columns() -> Arc<CopyColumns> {
+    let value = |name: &str, scalar| ValueColumn {
+        name: name.to_owned(),
+        field: ValueField::Scalar(scalar),
+        width: 1,
+    };
+    Arc::new(CopyColumns {
         place: "t".to_owned(),
         series: Some(("symbol".to_owned(), KeyField::Text)),
         time: ("day".to_owned(), TimeField::Integer(IntegerField::Int4)),
         values: vec![
-            ("a".to_owned(), ValueField::Float8),
-            ("b".to_owned(), ValueField::Numeric),
-            ("c".to_owned(), ValueField::Bool),
+            value("a", Scalar::Float8),
+            value("b", Scalar::Numeric),
+            value("c", Scalar::Bool),
         ],
-    };
-    CopyDecoder::new(columns, RowFilter::new(&SourceSettings::default()).unwrap())
+    })
+}
+
+fn filter() -> Arc<RowFilter> {
+    Arc::new(RowFilter::new(&SourceSettings::default()).unwrap())
+}
+
+fn decoder() -> CopyDecoder<PackedRows> {
+    CopyDecoder::new(PackedRows::new(columns(), filter(), RowStore::new(3)))
 }
 
 fn field(stream: &mut Vec<u8>, bytes: Option<&[u8]>) {
@@ -47,8 +66,8 @@ fn decode(pieces: &[&[u8]]) -> Result<Vec<(u32, i64, Vec<u32>)>, LoadError> {
     for piece in pieces {
         decoder.feed(piece)?;
     }
-    let (rows, _, _) = decoder.finish()?;
-    let (_, shards) = rows.finish();
+    let (rows, _) = decoder.finish()?.finish();
+    let (_, shards) = order::into_shards(vec![rows], 3);
     Ok(shards
         .iter()
         .flat_map(|shard| {
@@ -78,8 +97,11 @@ fn broken_streams_are_refused_with_the_row() {
     check_refused(&short, "as many fields as columns");
     let long = [header(), 5_i16.to_be_bytes().to_vec(), (-2_i32).to_be_bytes().to_vec()].concat();
     check_refused(&long, "row 1: the COPY stream is broken: expected a field length");
-    let null = [header(), 5_i16.to_be_bytes().to_vec(), (-1_i32).to_be_bytes().to_vec()].concat();
-    check_refused(&null, "row 1: column \"symbol\" is empty");
+    let mut null = header();
+    null.extend(5_i16.to_be_bytes());
+    field(&mut null, None);
+    field(&mut null, Some(&7_i32.to_be_bytes()));
+    check_refused(&null, "t, the row without a series at 7: column \"symbol\" is empty");
 }
 
 #[test]
@@ -89,7 +111,65 @@ fn a_field_of_the_wrong_length_names_its_column() {
     field(&mut stream, Some(b"x"));
     field(&mut stream, Some(&[0, 0, 0, 1]));
     field(&mut stream, Some(&[1, 2, 3]));
-    check_refused(&stream, "row 1: column \"a\" is not a valid float8 of 3 bytes");
+    check_refused(
+        &stream,
+        "t, the row of series \"x\" at 1: column \"a\" is not a valid float8 of 3 bytes",
+    );
+}
+
+#[test]
+fn plain_columns_tell_null_from_nan() {
+    let rows = [("x".to_owned(), 1, Some(f64::NAN)), ("y".to_owned(), 2, None)];
+    let mut decoder = CopyDecoder::new(TypedRows::new(columns(), filter()));
+    decoder.feed(&stream(&rows)).unwrap();
+    let batch = decoder.finish().unwrap().take();
+    let a = batch.column_by_name("a").unwrap().as_primitive::<arrow::datatypes::Float64Type>();
+    assert!(a.is_valid(0) && a.value(0).is_nan() && a.is_null(1));
+    assert_eq!(batch.column(0).as_string::<i32>().value(1), "y");
+}
+
+/// Streams of one row with runs of `float4` of every length, and NULLs and NaNs anywhere.
+#[test]
+fn runs_of_float4_are_what_each_field_is() {
+    for width in 0..40_usize {
+        let cells: Vec<Option<f32>> = (0..width)
+            .map(|n| match (n * 7 + width) % 11 {
+                0 => None,
+                1 => Some(f32::from_bits(0xffc0_1234)),
+                n => Some(n as f32 - 4.5),
+            })
+            .collect();
+        let mut bytes = header();
+        bytes.extend(i16::try_from(width + 1).unwrap().to_be_bytes());
+        field(&mut bytes, Some(&1_i32.to_be_bytes()));
+        for cell in &cells {
+            field(&mut bytes, cell.map(f32::to_be_bytes).as_ref().map(<[u8; 4]>::as_slice));
+        }
+        bytes.extend((-1_i16).to_be_bytes());
+        let value = |n| ValueColumn {
+            name: format!("f{n}"),
+            field: ValueField::Scalar(Scalar::Float4),
+            width: 1,
+        };
+        let columns = Arc::new(CopyColumns {
+            place: "t".to_owned(),
+            series: None,
+            time: ("day".to_owned(), TimeField::Integer(IntegerField::Int4)),
+            values: (0..width).map(value).collect(),
+        });
+        for cut in 0..bytes.len() {
+            let rows = PackedRows::new(Arc::clone(&columns), filter(), RowStore::new(width));
+            let mut decoder = CopyDecoder::new(rows);
+            decoder.feed(&bytes[..cut]).unwrap();
+            decoder.feed(&bytes[cut..]).unwrap();
+            let (store, _) = decoder.finish().unwrap().finish();
+            let (_, chunks) = store.finish();
+            let found: Vec<u32> = chunks[0].values.iter().map(|value| value.to_bits()).collect();
+            let nan = |cell: &Option<f32>| cell.filter(|c| !c.is_nan()).unwrap_or(f32::NAN);
+            let expected: Vec<u32> = cells.iter().map(|cell| nan(cell).to_bits()).collect();
+            assert_eq!(found, expected, "width {width}, cut at {cut}");
+        }
+    }
 }
 
 proptest! {
@@ -120,6 +200,24 @@ proptest! {
         if decoder.feed(one).is_ok() && decoder.feed(other).is_ok() {
             prop_assert!(decoder.seen() <= stream.len() as u64);
         }
+    }
+
+    #[test]
+    fn no_bytes_make_any_type_panic(
+        choice in any::<[u8; 2]>(),
+        fields in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 13),
+        tail in prop::collection::vec(any::<u8>(), 0..30),
+    ) {
+        let mut data = choice.to_vec();
+        data.extend(header());
+        // As many fields as the fuzzed columns have, so that every one of them is reached.
+        let fields = &fields[usize::from(choice[0].is_multiple_of(5))..];
+        data.extend(i16::try_from(fields.len()).unwrap().to_be_bytes());
+        for bytes in fields {
+            field(&mut data, Some(bytes));
+        }
+        data.extend(tail);
+        fuzz::decode(&data);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use crate::{decimal, rows::panel_value, time};
 use millstream_stage::TimeKind;
 use postgres::types::{Kind, Type};
-use std::{borrow::Cow, fmt::Write};
+use std::fmt::Write;
 
 /// Microseconds from 1970-01-01 to 2000-01-01, PostgreSQL's epoch.
 const EPOCH: i64 = 946_684_800_000_000;
@@ -19,6 +19,7 @@ pub(crate) enum KeyField {
     /// `char(n)`, whose trailing blanks mean nothing.
     Padded,
     Integer(IntegerField),
+    Uuid,
 }
 
 /// A column that holds times.
@@ -28,18 +29,35 @@ pub(crate) enum TimeField {
     Timestamp,
     /// As a timestamp on the wire, and always UTC there; compared with zoned literals.
     ZonedTimestamp,
+    /// A time of day: a moment of 1970-01-01.
+    Clock,
     Integer(IntegerField),
     Text,
 }
 
-/// A column of numbers.
+/// A column that holds numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueField {
+    Scalar(Scalar),
+    /// One-dimensional, of one length: a block of features.
+    Array(Scalar),
+}
+
+/// A type that is one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scalar {
     Integer(IntegerField),
     Float4,
     Float8,
     Numeric,
     Bool,
+    /// Days since 1970-01-01.
+    Date,
+    /// Seconds since midnight.
+    Clock,
+    /// Seconds since 1970-01-01.
+    Timestamp,
+    ZonedTimestamp,
 }
 
 /// A signed integer of some size.
@@ -59,10 +77,19 @@ pub(crate) enum BadTime {
     Value(String),
 }
 
+/// The type that a domain stands for; any other type stands for itself.
+fn base(kind: &Type) -> &Type {
+    match kind.kind() {
+        Kind::Domain(inner) => base(inner),
+        _ => kind,
+    }
+}
+
 impl KeyField {
     pub(crate) fn of(kind: &Type) -> Option<Self> {
-        match kind {
+        match base(kind) {
             kind if *kind == Type::BPCHAR => Some(KeyField::Padded),
+            kind if *kind == Type::UUID => Some(KeyField::Uuid),
             kind if is_text(kind) || matches!(kind.kind(), Kind::Enum(_)) => Some(KeyField::Text),
             kind => IntegerField::of(kind).map(KeyField::Integer),
         }
@@ -72,30 +99,42 @@ impl KeyField {
         match self {
             KeyField::Text | KeyField::Padded => "UTF-8 text",
             KeyField::Integer(integer) => integer.name(),
+            KeyField::Uuid => "uuid",
         }
     }
 
-    pub(crate) fn decode(self, bytes: &[u8]) -> Option<Cow<'_, str>> {
+    /// The name, in the bytes themselves or written to `scratch`.
+    pub(crate) fn decode<'a>(self, bytes: &'a [u8], scratch: &'a mut String) -> Option<&'a str> {
+        scratch.clear();
         match self {
-            KeyField::Text => str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            KeyField::Text => return str::from_utf8(bytes).ok(),
             KeyField::Padded => {
-                str::from_utf8(bytes).ok().map(|text| Cow::Borrowed(text.trim_end_matches(' ')))
+                return str::from_utf8(bytes).ok().map(|text| text.trim_end_matches(' '));
             }
-            KeyField::Integer(integer) => {
-                integer.decode(bytes).map(|number| Cow::Owned(number.to_string()))
+            KeyField::Integer(integer) => write!(scratch, "{}", integer.decode(bytes)?),
+            KeyField::Uuid => {
+                let digits = u128::from_be_bytes(fixed(bytes)?);
+                let group =
+                    |shift: u32, letters: u32| (digits >> shift) & ((1 << (4 * letters)) - 1);
+                let (a, b, c, d, e) =
+                    (group(96, 8), group(80, 4), group(64, 4), group(48, 4), group(0, 12));
+                write!(scratch, "{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
             }
         }
+        .expect("a string takes all that is written");
+        Some(scratch)
     }
 }
 
 impl TimeField {
     pub(crate) fn of(kind: &Type) -> Option<Self> {
-        match *kind {
+        match *base(kind) {
             Type::DATE => Some(TimeField::Date),
             Type::TIMESTAMP => Some(TimeField::Timestamp),
             Type::TIMESTAMPTZ => Some(TimeField::ZonedTimestamp),
-            _ if is_text(kind) => Some(TimeField::Text),
-            _ => IntegerField::of(kind).map(TimeField::Integer),
+            Type::TIME => Some(TimeField::Clock),
+            ref kind if is_text(kind) => Some(TimeField::Text),
+            ref kind => IntegerField::of(kind).map(TimeField::Integer),
         }
     }
 
@@ -104,6 +143,7 @@ impl TimeField {
             TimeField::Date => "date",
             TimeField::Timestamp => "timestamp",
             TimeField::ZonedTimestamp => "timestamptz",
+            TimeField::Clock => "time",
             TimeField::Integer(integer) => integer.name(),
             TimeField::Text => "UTF-8 text",
         }
@@ -113,33 +153,36 @@ impl TimeField {
     pub(crate) fn kind(self) -> Option<TimeKind> {
         match self {
             TimeField::Date => Some(TimeKind::Date),
-            TimeField::Timestamp | TimeField::ZonedTimestamp => Some(TimeKind::Timestamp),
+            TimeField::Timestamp | TimeField::ZonedTimestamp | TimeField::Clock => {
+                Some(TimeKind::Timestamp)
+            }
             TimeField::Integer(_) => Some(TimeKind::Integer),
             TimeField::Text => None,
         }
     }
 
     pub(crate) fn decode(self, bytes: &[u8]) -> Result<(i64, TimeKind), BadTime> {
+        let form = BadTime::Form;
         match self {
             TimeField::Date => {
-                let days = i32::from_be_bytes(fixed(bytes).ok_or(BadTime::Form)?);
-                let infinite = days == i32::MAX || days == i32::MIN;
-                let time =
-                    i64::from(days).checked_mul(time::DAY).and_then(|t| t.checked_add(EPOCH));
-                finite(time.filter(|_| !infinite), days > 0).map(|time| (time, TimeKind::Date))
+                let days = i32::from_be_bytes(fixed(bytes).ok_or(form)?);
+                let time = day(days).and_then(|day| day.checked_mul(time::DAY));
+                finite(time, days > 0).map(|time| (time, TimeKind::Date))
             }
             TimeField::Timestamp | TimeField::ZonedTimestamp => {
-                let micros = i64::from_be_bytes(fixed(bytes).ok_or(BadTime::Form)?);
-                let infinite = micros == i64::MAX || micros == i64::MIN;
-                let time = micros.checked_add(EPOCH).filter(|_| !infinite);
-                finite(time, micros > 0).map(|time| (time, TimeKind::Timestamp))
+                let micros = i64::from_be_bytes(fixed(bytes).ok_or(form)?);
+                finite(moment(micros), micros > 0).map(|time| (time, TimeKind::Timestamp))
+            }
+            TimeField::Clock => {
+                let micros = i64::from_be_bytes(fixed(bytes).ok_or(form)?);
+                Ok((micros, TimeKind::Timestamp))
             }
             TimeField::Integer(integer) => {
-                let number = integer.decode(bytes).ok_or(BadTime::Form)?;
+                let number = integer.decode(bytes).ok_or(form)?;
                 Ok((number, TimeKind::Integer))
             }
             TimeField::Text => {
-                let text = str::from_utf8(bytes).map_err(|_| BadTime::Form)?;
+                let text = str::from_utf8(bytes).map_err(|_| form)?;
                 time::parse(text).ok_or_else(|| BadTime::Value(format!("{text:?}")))
             }
         }
@@ -152,41 +195,106 @@ fn finite(time: Option<i64>, positive: bool) -> Result<i64, BadTime> {
     time.ok_or_else(|| BadTime::Value(value.to_owned()))
 }
 
+/// Days since 1970-01-01; `None` for the infinities.
+pub(super) fn day(days: i32) -> Option<i64> {
+    let infinite = days == i32::MAX || days == i32::MIN;
+    (!infinite).then_some(i64::from(days) + EPOCH / time::DAY)
+}
+
+/// Microseconds since 1970-01-01; `None` for the infinities, and for what does not fit.
+pub(super) fn moment(micros: i64) -> Option<i64> {
+    let infinite = micros == i64::MAX || micros == i64::MIN;
+    micros.checked_add(EPOCH).filter(|_| !infinite)
+}
+
 impl ValueField {
     pub(crate) fn of(kind: &Type) -> Option<Self> {
-        match *kind {
-            Type::FLOAT4 => Some(ValueField::Float4),
-            Type::FLOAT8 => Some(ValueField::Float8),
-            Type::NUMERIC => Some(ValueField::Numeric),
-            Type::BOOL => Some(ValueField::Bool),
-            _ => IntegerField::of(kind).map(ValueField::Integer),
+        match base(kind).kind() {
+            Kind::Array(element) => Scalar::of(element).map(ValueField::Array),
+            _ => Scalar::of(kind).map(ValueField::Scalar),
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            ValueField::Integer(integer) => integer.name(),
-            ValueField::Float4 => "float4",
-            ValueField::Float8 => "float8",
-            ValueField::Numeric => "numeric",
-            ValueField::Bool => "bool",
+            ValueField::Scalar(scalar) => scalar.name(),
+            ValueField::Array(_) => "one-dimensional array",
+        }
+    }
+}
+
+impl Scalar {
+    fn of(kind: &Type) -> Option<Self> {
+        match *base(kind) {
+            Type::FLOAT4 => Some(Scalar::Float4),
+            Type::FLOAT8 => Some(Scalar::Float8),
+            Type::NUMERIC => Some(Scalar::Numeric),
+            Type::BOOL => Some(Scalar::Bool),
+            Type::DATE => Some(Scalar::Date),
+            Type::TIME => Some(Scalar::Clock),
+            Type::TIMESTAMP => Some(Scalar::Timestamp),
+            Type::TIMESTAMPTZ => Some(Scalar::ZonedTimestamp),
+            ref kind => IntegerField::of(kind).map(Scalar::Integer),
         }
     }
 
-    pub(crate) fn decode(self, bytes: &[u8]) -> Option<f32> {
+    /// Whether it is a number in itself, and not a time made one.
+    pub(crate) fn is_number(self) -> bool {
+        use Scalar::{Clock, Date, Timestamp, ZonedTimestamp};
+        !matches!(self, Date | Clock | Timestamp | ZonedTimestamp)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            ValueField::Integer(integer) => integer.decode(bytes).map(|n| panel_value(n as f64)),
-            ValueField::Float4 => {
-                fixed(bytes).map(|bytes| panel_value(f64::from(f32::from_be_bytes(bytes))))
-            }
-            ValueField::Float8 => fixed(bytes).map(|bytes| panel_value(f64::from_be_bytes(bytes))),
-            ValueField::Numeric => numeric(bytes).map(panel_value),
-            ValueField::Bool => match bytes {
-                [0] => Some(0.0),
-                [1] => Some(1.0),
-                _ => None,
-            },
+            Scalar::Integer(integer) => integer.name(),
+            Scalar::Float4 => "float4",
+            Scalar::Float8 => "float8",
+            Scalar::Numeric => "numeric",
+            Scalar::Bool => "bool",
+            Scalar::Date => "date",
+            Scalar::Clock => "time",
+            Scalar::Timestamp => "timestamp",
+            Scalar::ZonedTimestamp => "timestamptz",
         }
+    }
+
+    /// The number as a panel keeps it.
+    #[inline]
+    pub(crate) fn decode(self, bytes: &[u8]) -> Option<f32> {
+        self.number(bytes).map(panel_value)
+    }
+
+    /// The number, or the nearest. The infinities of dates are NaN.
+    #[inline]
+    pub(super) fn number(self, bytes: &[u8]) -> Option<f64> {
+        match self {
+            Scalar::Integer(integer) => integer.decode(bytes).map(|n| n as f64),
+            Scalar::Float4 => fixed(bytes).map(|bytes| f64::from(f32::from_be_bytes(bytes))),
+            Scalar::Float8 => fixed(bytes).map(f64::from_be_bytes),
+            Scalar::Numeric => numeric(bytes),
+            Scalar::Bool => boolean(bytes).map(|truth| f64::from(u8::from(truth))),
+            Scalar::Date => {
+                let days = day(i32::from_be_bytes(fixed(bytes)?));
+                Some(days.map_or(f64::NAN, |days| days as f64))
+            }
+            Scalar::Clock => fixed(bytes).map(|bytes| seconds(i64::from_be_bytes(bytes))),
+            Scalar::Timestamp | Scalar::ZonedTimestamp => {
+                let moment = moment(i64::from_be_bytes(fixed(bytes)?));
+                Some(moment.map_or(f64::NAN, seconds))
+            }
+        }
+    }
+}
+
+fn seconds(micros: i64) -> f64 {
+    micros as f64 / 1e6
+}
+
+pub(super) fn boolean(bytes: &[u8]) -> Option<bool> {
+    match bytes {
+        [0] => Some(false),
+        [1] => Some(true),
+        _ => None,
     }
 }
 
@@ -208,7 +316,7 @@ impl IntegerField {
         }
     }
 
-    fn decode(self, bytes: &[u8]) -> Option<i64> {
+    pub(super) fn decode(self, bytes: &[u8]) -> Option<i64> {
         match self {
             IntegerField::Int2 => fixed(bytes).map(|bytes| i16::from_be_bytes(bytes).into()),
             IntegerField::Int4 => fixed(bytes).map(|bytes| i32::from_be_bytes(bytes).into()),
@@ -218,16 +326,16 @@ impl IntegerField {
 }
 
 fn is_text(kind: &Type) -> bool {
-    [Type::TEXT, Type::VARCHAR, Type::NAME].contains(kind)
+    [Type::TEXT, Type::VARCHAR, Type::NAME, Type::CHAR].contains(kind)
 }
 
-fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+pub(super) fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     bytes.try_into().ok()
 }
 
 /// A `numeric`: how many base-10000 digits, the power of 10000 of the first, the sign, how many
 /// decimals to show, and the digits.
-fn numeric(bytes: &[u8]) -> Option<f64> {
+pub(super) fn numeric(bytes: &[u8]) -> Option<f64> {
     let (head, digits) = bytes.split_first_chunk::<8>()?;
     let count = u16::from_be_bytes([head[0], head[1]]);
     let weight = i16::from_be_bytes([head[2], head[3]]);
@@ -308,19 +416,47 @@ mod tests {
         assert_eq!(day, Ok((EPOCH, TimeKind::Date)));
     }
 
+    #[test]
+    fn times_as_features_are_days_and_seconds() {
+        let check = |scalar: Scalar, bytes: &[u8], expected: f32| {
+            let found = scalar.decode(bytes).map(f32::to_bits);
+            assert_eq!(found, Some(expected.to_bits()), "{scalar:?}");
+        };
+        check(Scalar::Date, &0_i32.to_be_bytes(), 10_957.0);
+        check(Scalar::Date, &i32::MAX.to_be_bytes(), f32::NAN);
+        check(Scalar::Clock, &1_500_000_i64.to_be_bytes(), 1.5);
+        check(Scalar::Timestamp, &0_i64.to_be_bytes(), 946_684_800.0);
+        check(Scalar::Timestamp, &i64::MIN.to_be_bytes(), f32::NAN);
+    }
+
+    #[test]
+    fn keys_are_written_as_the_server_writes_them() {
+        let scratch = &mut String::new();
+        let uuid = 0x0123_4567_89ab_cdef_0011_2233_4455_6677_u128.to_be_bytes();
+        let found = KeyField::Uuid.decode(&uuid, scratch);
+        assert_eq!(found, Some("01234567-89ab-cdef-0011-223344556677"));
+        assert_eq!(KeyField::Padded.decode(b"ab  ", scratch), Some("ab"));
+        let number = KeyField::Integer(IntegerField::Int2).decode(&[0xff, 0xfe], scratch);
+        assert_eq!(number, Some("-2"));
+    }
+
     proptest! {
         #[test]
         fn no_bytes_make_a_field_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             use IntegerField::{Int2, Int4, Int8};
+            let scratch = &mut String::new();
             for integer in [Int2, Int4, Int8] {
-                ValueField::Integer(integer).decode(&bytes);
-                KeyField::Integer(integer).decode(&bytes);
+                Scalar::Integer(integer).decode(&bytes);
+                KeyField::Integer(integer).decode(&bytes, scratch);
             }
-            for value in [ValueField::Float4, ValueField::Float8, ValueField::Numeric, ValueField::Bool] {
+            use Scalar::{Bool, Clock, Date, Float4, Float8, Numeric, Timestamp};
+            for value in [Float4, Float8, Numeric, Bool, Date, Clock, Timestamp] {
                 value.decode(&bytes);
             }
-            KeyField::Padded.decode(&bytes);
-            for time in [TimeField::Date, TimeField::Timestamp, TimeField::Text] {
+            KeyField::Padded.decode(&bytes, scratch);
+            KeyField::Uuid.decode(&bytes, scratch);
+            use TimeField::Text;
+            for time in [TimeField::Date, TimeField::Timestamp, TimeField::Clock, Text] {
                 prop_assert!(!bytes.is_empty() || time.decode(&bytes).is_err());
             }
         }

@@ -5,7 +5,9 @@
 //! them is read-only.
 
 use crate::{
-    LoadError, SourceSettings, copy_binary::CopyColumns, copy_fields::TimeField, filter::RowFilter,
+    LoadError, SourceSettings,
+    copy::{CopyColumns, fields::TimeField},
+    filter::RowFilter,
 };
 use millstream_stage::TimeKind;
 
@@ -42,44 +44,76 @@ pub(crate) fn relation(settings: &SourceSettings) -> Result<Relation, LoadError>
     }
 }
 
-/// The statement that sends the rows.
-pub(crate) fn copy(
-    relation: &Relation,
-    columns: &CopyColumns,
-    settings: &SourceSettings,
-    filter: &RowFilter,
-) -> Result<String, LoadError> {
-    let series = columns.series.as_ref().map(|(name, _)| quote_name(name));
-    let time = quote_name(&columns.time.0);
-    let keys: Vec<String> = series.iter().cloned().chain([time.clone()]).collect();
-    let values = columns.values.iter().map(|(name, _)| quote_name(name));
-    let selected: Vec<String> = keys.iter().cloned().chain(values).collect();
+/// A SELECT of some of the rows, to be split into tasks.
+#[derive(Debug, Clone)]
+pub(crate) struct Rows {
+    /// What to put after `FROM`.
+    relation: String,
+    columns: Vec<String>,
+    conditions: Vec<String>,
+}
 
-    let mut conditions = Vec::new();
-    if let Some(condition) = &settings.filter {
-        conditions.push(format!("({condition}\n)"));
-    }
-    if let (Some(series), false) = (&series, settings.symbols.is_empty()) {
-        let symbols: Result<Vec<String>, LoadError> =
-            settings.symbols.iter().map(|symbol| quote_value(symbol)).collect();
-        conditions.push(format!("{series} IN ({})", symbols?.join(", ")));
-    }
-    let (from, to) = filter.bounds();
-    for (bound, operator) in [(from, ">="), (to, "<")] {
-        if let Some(literal) = bound.and_then(|bound| time_literal(columns.time.1, bound)) {
-            conditions.push(format!("{time} {operator} {literal}"));
+impl Rows {
+    /// The rows that the settings ask for.
+    pub(crate) fn new(
+        relation: &Relation,
+        columns: &CopyColumns,
+        settings: &SourceSettings,
+        filter: &RowFilter,
+    ) -> Result<Self, LoadError> {
+        let series = columns.series.as_ref().map(|(name, _)| quote_name(name));
+        let time = quote_name(&columns.time.0);
+        let mut conditions = Vec::new();
+        if let Some(condition) = &settings.filter {
+            conditions.push(format!("({condition}\n)"));
         }
+        if let (Some(series), false) = (&series, settings.symbols.is_empty()) {
+            let symbols: Result<Vec<String>, LoadError> =
+                settings.symbols.iter().map(|symbol| quote_value(symbol)).collect();
+            conditions.push(format!("{series} IN ({})", symbols?.join(", ")));
+        }
+        let (from, to) = filter.bounds();
+        for (bound, operator) in [(from, ">="), (to, "<")] {
+            if let Some(literal) = bound.and_then(|bound| time_literal(columns.time.1, bound)) {
+                conditions.push(format!("{time} {operator} {literal}"));
+            }
+        }
+        let values = columns.values.iter().map(|column| quote_name(&column.name));
+        let columns = series.into_iter().chain([time]).chain(values).collect();
+        Ok(Rows { relation: relation.sql.clone(), columns, conditions })
     }
-    let condition = match conditions.as_slice() {
-        [] => String::new(),
-        conditions => format!(" WHERE {}", conditions.join(" AND ")),
-    };
-    Ok(format!(
-        "COPY (SELECT {} FROM {}{condition} ORDER BY {}) TO STDOUT (FORMAT binary)",
-        selected.join(", "),
-        relation.sql,
-        keys.join(", "),
-    ))
+
+    /// Whether these are all rows of the relation.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.conditions.is_empty()
+    }
+
+    /// Those of the rows for which the condition holds as well.
+    #[must_use]
+    pub(crate) fn with(&self, condition: Option<String>) -> Self {
+        let mut rows = self.clone();
+        rows.conditions.extend(condition);
+        rows
+    }
+
+    /// The SELECT for these rows and other columns.
+    pub(crate) fn select(&self, columns: &str) -> String {
+        let condition = match self.conditions.as_slice() {
+            [] => String::new(),
+            conditions => format!(" WHERE {}", conditions.join(" AND ")),
+        };
+        format!("SELECT {columns} FROM {}{condition}", self.relation)
+    }
+
+    /// The SELECT.
+    pub(crate) fn select_all(&self) -> String {
+        self.select(&self.columns.join(", "))
+    }
+
+    /// The statement that sends the rows, in whatever order the server finds them.
+    pub(crate) fn copy(&self) -> String {
+        format!("COPY ({}) TO STDOUT (FORMAT binary)", self.select_all())
+    }
 }
 
 /// A bound in the type of the time column, so that an index serves; `None` for text, which the
@@ -90,6 +124,10 @@ fn time_literal(field: TimeField, bound: i64) -> Option<String> {
         TimeField::Date | TimeField::Timestamp => Some(format!("TIMESTAMP '{moment}'")),
         TimeField::ZonedTimestamp => Some(format!("TIMESTAMPTZ '{moment}+00'")),
         TimeField::Integer(_) => Some(format!("({bound})")),
+        TimeField::Clock => {
+            let moment = TimeKind::Timestamp.format(bound);
+            moment.strip_prefix("1970-01-01 ").map(|clock| format!("TIME '{clock}'"))
+        }
         TimeField::Text => None,
     }
 }
@@ -115,12 +153,12 @@ fn quote_path(path: &str) -> Result<String, LoadError> {
     Ok(parts.iter().map(|part| quote_name(part)).collect::<Vec<_>>().join("."))
 }
 
-fn quote_name(name: &str) -> String {
+pub(crate) fn quote_name(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// Quotes a string, whatever `standard_conforming_strings` is set to.
-fn quote_value(value: &str) -> Result<String, LoadError> {
+pub(crate) fn quote_value(value: &str) -> Result<String, LoadError> {
     if value.contains('\0') {
         return Err(LoadError::Setting {
             key: "symbols",
@@ -139,7 +177,10 @@ fn quote_value(value: &str) -> Result<String, LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::copy_fields::{KeyField, ValueField};
+    use crate::copy::{
+        ValueColumn,
+        fields::{KeyField, Scalar, ValueField},
+    };
 
     fn check_copy(change: impl Fn(&mut SourceSettings), time: TimeField, expected: &str) {
         let mut settings =
@@ -149,11 +190,16 @@ mod tests {
             place: "t".to_owned(),
             series: Some(("sym\"bol".to_owned(), KeyField::Text)),
             time: ("day".to_owned(), time),
-            values: vec![("a".to_owned(), ValueField::Float8)],
+            values: vec![ValueColumn {
+                name: "a".to_owned(),
+                field: ValueField::Scalar(Scalar::Float8),
+                width: 1,
+            }],
         };
         let filter = RowFilter::new(&settings).unwrap();
-        let found = copy(&relation(&settings).unwrap(), &columns, &settings, &filter).unwrap();
-        assert_eq!(found, expected);
+        let relation = relation(&settings).unwrap();
+        let rows = Rows::new(&relation, &columns, &settings, &filter).unwrap();
+        assert_eq!(rows.copy(), expected);
     }
 
     #[test]
@@ -165,7 +211,7 @@ mod tests {
             },
             TimeField::Text,
             "COPY (SELECT \"sym\"\"bol\", \"day\", \"a\" FROM \"public\".\"t\" WHERE (a > 0 -- sane\n) \
-             AND \"sym\"\"bol\" IN ('it''s',  E'a\\\\') ORDER BY \"sym\"\"bol\", \"day\") TO STDOUT (FORMAT binary)",
+             AND \"sym\"\"bol\" IN ('it''s',  E'a\\\\')) TO STDOUT (FORMAT binary)",
         );
     }
 
@@ -179,8 +225,8 @@ mod tests {
             },
             TimeField::ZonedTimestamp,
             "COPY (SELECT \"sym\"\"bol\", \"day\", \"a\" FROM (select 1\n) AS source WHERE \
-             \"day\" >= TIMESTAMPTZ '2020-01-01 00:00:00+00' AND \"day\" < TIMESTAMPTZ '2020-01-02 03:04:05.500+00' \
-             ORDER BY \"sym\"\"bol\", \"day\") TO STDOUT (FORMAT binary)",
+             \"day\" >= TIMESTAMPTZ '2020-01-01 00:00:00+00' AND \"day\" < TIMESTAMPTZ '2020-01-02 03:04:05.500+00') \
+             TO STDOUT (FORMAT binary)",
         );
     }
 

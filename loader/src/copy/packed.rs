@@ -1,0 +1,259 @@
+//! [`PackedRows`]: rows of a COPY stream straight into a panel's chunk.
+//!
+//! This is the loop that every value from PostgreSQL goes through. Columns of one type that stand
+//! side by side are decoded as a run, and `float4`, what most features are, eight at a time.
+
+use super::{
+    BadValue, CopyColumns, DecodeRow, Stop, Unfit, array,
+    cursor::{Cursor, Cut},
+    fields::{BadTime, Scalar, ValueField},
+};
+use crate::{LoadError, filter::RowFilter, rows::RowStore, time, wide::ONE_SERIES};
+use millstream_stage::TimeKind;
+use std::sync::Arc;
+
+/// The rows of a stream, or of one task among several.
+#[derive(Debug)]
+pub(crate) struct PackedRows {
+    columns: Arc<CopyColumns>,
+    filter: Arc<RowFilter>,
+    runs: Vec<Run>,
+    store: RowStore,
+    time_kind: Option<TimeKind>,
+    /// Where a series name that is not text on the wire is written.
+    scratch: String,
+}
+
+/// Columns of one type, side by side.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    field: ValueField,
+    /// Position of the first among the value columns.
+    first: usize,
+    columns: usize,
+    /// Values a column.
+    width: usize,
+}
+
+/// Why a row was not filled.
+enum Unfilled {
+    Cut(Cut),
+    Bad(BadValue),
+}
+
+impl From<Cut> for Unfilled {
+    fn from(cut: Cut) -> Self {
+        Unfilled::Cut(cut)
+    }
+}
+
+impl PackedRows {
+    pub(crate) fn new(columns: Arc<CopyColumns>, filter: Arc<RowFilter>, store: RowStore) -> Self {
+        let runs = runs(&columns);
+        PackedRows { columns, filter, runs, store, time_kind: None, scratch: String::new() }
+    }
+
+    /// Where the rows are.
+    pub(crate) fn store_mut(&mut self) -> &mut RowStore {
+        &mut self.store
+    }
+
+    /// The rows and what their times are (`None` without rows).
+    pub(crate) fn finish(self) -> (RowStore, Option<TimeKind>) {
+        (self.store, self.time_kind)
+    }
+
+    /// Only a text column can change its mind; dates among timestamps are midnights.
+    fn meet_kind(&mut self, found: TimeKind) -> Result<(), LoadError> {
+        let kind = common_kind(self.time_kind, found, &self.columns)?;
+        self.filter.check_kind(kind)?;
+        self.time_kind = Some(kind);
+        Ok(())
+    }
+}
+
+/// What times are that are of both kinds.
+pub(crate) fn common_kind(
+    known: Option<TimeKind>,
+    found: TimeKind,
+    columns: &CopyColumns,
+) -> Result<TimeKind, LoadError> {
+    match known {
+        None => Ok(found),
+        Some(known) if known == found => Ok(known),
+        Some(known) if known != TimeKind::Integer && found != TimeKind::Integer => {
+            Ok(TimeKind::Timestamp)
+        }
+        Some(_) => {
+            let (place, column) = (columns.place.clone(), columns.time.0.clone());
+            Err(LoadError::MixedTimes { place, column })
+        }
+    }
+}
+
+impl DecodeRow for PackedRows {
+    fn row(&mut self, fields: &mut Cursor<'_>) -> Result<(), Stop> {
+        let columns = &*self.columns;
+        let series = if columns.series.is_some() { fields.field()? } else { None };
+        let time = fields.field()?;
+
+        let (at, kind) = match time.map(|bytes| (bytes, columns.time.1.decode(bytes))) {
+            Some((_, Ok(found))) => found,
+            Some((bytes, Err(bad))) => return Err(bad_time(columns, bad, bytes, series).into()),
+            None => return Err(columns.empty_key(&columns.time.0, series, time).into()),
+        };
+        let name = match (&columns.series, series) {
+            (None, _) => ONE_SERIES,
+            (Some((column, field)), Some(bytes)) => match field.decode(bytes, &mut self.scratch) {
+                Some("") => return Err(columns.empty_key(column, None, time).into()),
+                Some(name) => name,
+                None => {
+                    let row = columns.row_id(None, time);
+                    return Err(columns.bad_key(column, field.name(), bytes, row).into());
+                }
+            },
+            (Some((column, _)), None) => return Err(columns.empty_key(column, None, time).into()),
+        };
+        if !self.filter.admits_time(at) {
+            fields.skip(columns.values.len())?;
+        } else {
+            let code = self.store.code(name);
+            match fill(&self.runs, fields, self.store.push(code, at)) {
+                Ok(()) => {}
+                Err(Unfilled::Cut(cut)) => {
+                    self.store.retract();
+                    return Err(cut.into());
+                }
+                Err(Unfilled::Bad(bad)) => {
+                    return Err(columns.bad_value(bad, columns.row_id(series, time)).into());
+                }
+            }
+        }
+        if self.time_kind != Some(kind) {
+            self.meet_kind(kind)?;
+        }
+        Ok(())
+    }
+
+    fn columns(&self) -> &CopyColumns {
+        &self.columns
+    }
+}
+
+pub(super) fn bad_time(
+    columns: &CopyColumns,
+    bad: BadTime,
+    bytes: &[u8],
+    series: Option<&[u8]>,
+) -> LoadError {
+    let (column, field) = &columns.time;
+    let row = columns.row_id(series, None);
+    match bad {
+        BadTime::Form => columns.bad_key(column, field.name(), bytes, row),
+        BadTime::Value(value) => LoadError::BadTime {
+            place: columns.place.clone(),
+            row,
+            column: column.clone(),
+            value,
+            expected: time::EXPECTED,
+        },
+    }
+}
+
+fn runs(columns: &CopyColumns) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (first, column) in columns.values.iter().enumerate() {
+        match runs.last_mut() {
+            Some(run) if (run.field, run.width) == (column.field, column.width) => run.columns += 1,
+            _ => runs.push(Run { field: column.field, first, columns: 1, width: column.width }),
+        }
+    }
+    runs
+}
+
+/// Fills a row, whose cells are NaN.
+fn fill(runs: &[Run], fields: &mut Cursor<'_>, mut cells: &mut [f32]) -> Result<(), Unfilled> {
+    for run in runs {
+        let (these, rest) = cells.split_at_mut(run.columns * run.width);
+        cells = rest;
+        match run.field {
+            ValueField::Scalar(scalar) => scalars(scalar, run.first, fields, these)?,
+            ValueField::Array(scalar) => {
+                for (column, these) in (run.first..).zip(these.chunks_exact_mut(run.width)) {
+                    let Some(bytes) = fields.field()? else { continue };
+                    array::fill(bytes, scalar, these)
+                        .map_err(|why| Unfilled::Bad(BadValue { column, why }))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fills the cells of a run of scalars.
+fn scalars(
+    scalar: Scalar,
+    first: usize,
+    fields: &mut Cursor<'_>,
+    cells: &mut [f32],
+) -> Result<(), Unfilled> {
+    let mut done = 0;
+    while done < cells.len() {
+        if scalar == Scalar::Float4 {
+            done += float4s(fields, &mut cells[done..]);
+        }
+        // What the quick way leaves is any other type, or a field that it makes nothing of.
+        let Some(cell) = cells.get_mut(done) else { break };
+        if let Some(bytes) = fields.field()? {
+            *cell = scalar.decode(bytes).ok_or(Unfilled::Bad(BadValue {
+                column: first + done,
+                why: Unfit::Form { bytes: bytes.len() },
+            }))?;
+        }
+        done += 1;
+    }
+    Ok(())
+}
+
+/// Fills cells from `float4` fields until one is neither that nor NULL; says how many.
+fn float4s(fields: &mut Cursor<'_>, cells: &mut [f32]) -> usize {
+    const LANES: usize = 8;
+    const PRESENT: [u8; 4] = 4_u32.to_be_bytes();
+    let mut rest = fields.rest();
+    let mut done = 0;
+    while done < cells.len() {
+        // Eight fields that are all there: no branch among them, so the compiler uses vectors.
+        if let Some((cells, _)) = cells[done..].split_first_chunk_mut::<LANES>()
+            && let Some((block, after)) = rest.split_first_chunk::<{ 8 * LANES }>()
+        {
+            let (fields, _) = block.as_chunks::<8>();
+            let length =
+                |field: &[u8; 8]| u32::from_ne_bytes([field[0], field[1], field[2], field[3]]);
+            let other = u32::from_ne_bytes(PRESENT);
+            if fields.iter().fold(0, |odd, field| odd | (length(field) ^ other)) == 0 {
+                for (cell, field) in cells.iter_mut().zip(fields) {
+                    *cell = missing_is_one_nan(f32::from_be_bytes([
+                        field[4], field[5], field[6], field[7],
+                    ]));
+                }
+                (rest, done) = (after, done + LANES);
+                continue;
+            }
+        }
+        match rest {
+            [0, 0, 0, 4, a, b, c, d, after @ ..] => {
+                cells[done] = missing_is_one_nan(f32::from_be_bytes([*a, *b, *c, *d]));
+                rest = after;
+            }
+            [0xff, 0xff, 0xff, 0xff, after @ ..] => rest = after,
+            _ => break,
+        }
+        done += 1;
+    }
+    fields.go_on_at(rest);
+    done
+}
+
+fn missing_is_one_nan(value: f32) -> f32 {
+    if value.is_nan() { f32::NAN } else { value }
+}

@@ -1,0 +1,138 @@
+//! [`Plan`]: what a load reads, cut into tasks, worked out in the snapshot that it will read.
+//!
+//! Everything that can be wrong with columns and types is found out here, before any row is read.
+//! How rows are cut into tasks is decided in [`tasks`](super::tasks).
+
+use super::{
+    session::Session,
+    sql::{self, Relation, Rows, quote_name},
+    tasks::{self, Tasks},
+};
+use crate::{
+    LoadError, SourceSettings,
+    columns::{Content, Selection, TableColumn},
+    copy::{
+        CopyColumns, ValueColumn,
+        fields::{KeyField, TimeField, ValueField},
+    },
+    filter::RowFilter,
+};
+use ::postgres::types::Type;
+use std::sync::Arc;
+
+/// What to read.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) columns: Arc<CopyColumns>,
+    pub(crate) filter: Arc<RowFilter>,
+    /// How many of the values a model sees.
+    pub(crate) inputs: usize,
+    pub(crate) tasks: Tasks,
+    /// A statement that reads nothing but keeps the tables from being rewritten while it is not
+    /// undone: page numbers would mean other rows.
+    pub(crate) hold: String,
+}
+
+impl Plan {
+    pub(crate) fn new(
+        session: &mut Session,
+        settings: &SourceSettings,
+        required: &[String],
+    ) -> Result<Self, LoadError> {
+        let relation = sql::relation(settings)?;
+        let filter = RowFilter::new(settings)?;
+        let describe = format!("SELECT * FROM {} LIMIT 0", relation.sql);
+        let statement = session.describe(&describe, &format!("describe {}", relation.place))?;
+        let types: Vec<Type> = statement.columns().iter().map(|c| c.type_().clone()).collect();
+        let table: Vec<TableColumn> = statement
+            .columns()
+            .iter()
+            .map(|column| TableColumn {
+                name: column.name().to_owned(),
+                kind: column.type_().name().to_owned(),
+                content: content(column.type_()),
+            })
+            .collect();
+        let chosen = Selection::choose(&table, settings, required, &relation.place)?;
+        let mut columns = copy_columns(&table, &types, &chosen, &relation.place)?;
+        if let Some(kind) = columns.time.1.kind() {
+            filter.check_kind(kind)?;
+        }
+        measure_arrays(session, &relation, &mut columns)?;
+        let inputs = columns.values[..chosen.inputs].iter().map(|column| column.width).sum();
+
+        let rows = Rows::new(&relation, &columns, settings, &filter)?;
+        let tasks = tasks::cut(session, &relation, &columns, &rows, settings)?;
+        let hold = format!("SELECT FROM {} LIMIT 0", relation.sql);
+        Ok(Plan { columns: Arc::new(columns), filter: Arc::new(filter), inputs, tasks, hold })
+    }
+}
+
+fn content(kind: &Type) -> Content {
+    match ValueField::of(kind) {
+        Some(ValueField::Scalar(scalar)) if scalar.is_number() => Content::Numbers,
+        Some(ValueField::Array(scalar)) if scalar.is_number() => Content::Block,
+        Some(_) => Content::OnRequest,
+        None => Content::Other,
+    }
+}
+
+/// How to decode the chosen columns, or which of them cannot be.
+fn copy_columns(
+    table: &[TableColumn],
+    types: &[Type],
+    chosen: &Selection,
+    place: &str,
+) -> Result<CopyColumns, LoadError> {
+    let wrong_key = |column: usize, key, expected| LoadError::KeyType {
+        place: place.to_owned(),
+        column: table[column].name.clone(),
+        key,
+        found: types[column].name().to_owned(),
+        expected,
+    };
+    let series = match chosen.series {
+        None => None,
+        Some(column) => match KeyField::of(&types[column]) {
+            Some(field) => Some((table[column].name.clone(), field)),
+            None => return Err(wrong_key(column, "series", "text, an enum, a uuid or an integer")),
+        },
+    };
+    let expected = "a date, a timestamp, a time, an integer or text in ISO form";
+    let time = TimeField::of(&types[chosen.time])
+        .ok_or_else(|| wrong_key(chosen.time, "time", expected))?;
+    let value = |column: &usize| ValueColumn {
+        name: table[*column].name.clone(),
+        field: ValueField::of(&types[*column]).expect("only numbers are chosen as values"),
+        width: 1,
+    };
+    Ok(CopyColumns {
+        place: place.to_owned(),
+        series,
+        time: (table[chosen.time].name.clone(), time),
+        values: chosen.values.iter().map(value).collect(),
+    })
+}
+
+/// Finds out how long the arrays are: as long as the first that is not NULL.
+fn measure_arrays(
+    session: &mut Session,
+    relation: &Relation,
+    columns: &mut CopyColumns,
+) -> Result<(), LoadError> {
+    for column in &mut columns.values {
+        let ValueField::Array(_) = column.field else { continue };
+        let name = quote_name(&column.name);
+        let measure = format!(
+            "SELECT coalesce(array_length({name}, 1), 0) FROM {} WHERE {name} IS NOT NULL LIMIT 1",
+            relation.sql
+        );
+        let rows = session.text_rows(&measure, &format!("measure the arrays in {name}"))?;
+        let length = rows.first().and_then(|row| row.first()?.as_ref()?.parse().ok());
+        column.width = length.filter(|length| *length > 0).ok_or_else(|| {
+            let (place, column) = (relation.place.clone(), column.name.clone());
+            LoadError::NoArray { place, column }
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! [`PostgresReader`]: a table as bounded Arrow record batches, for programs that want no panel.
+
+use super::{
+    batch,
+    crew::{Crew, Event},
+    plan::Plan,
+    server::Server,
+    share::{Layout, Part},
+};
+use crate::{LoadError, SourceSettings, copy::typed};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
+
+/// The columns of record batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Columns {
+    /// The series, the time, and all values of a row packed into one list of `Float32` called
+    /// `features`, in which a missing value is NaN. The names of the values are in the schema's
+    /// metadata, under `features`, one a line.
+    Packed,
+    /// A column per column of the table: integers stay integers, dates dates, NULL is null.
+    Wide,
+}
+
+/// Reads a table or query of PostgreSQL as record batches: in parallel, in one snapshot, with
+/// bounded memory.
+///
+/// Batches come as tasks are done, so their order is that of no column. Rows of a task that broke
+/// off are read again and never come twice. Dropping the reader cancels what the server is doing
+/// for it and closes the connections.
+///
+/// ```no_run
+/// use millstream_loader::{Columns, PostgresReader, SourceKind, SourceSettings};
+///
+/// let settings = SourceSettings {
+///     kind: SourceKind::Postgres,
+///     url: Some("postgres://ann@localhost/market".to_owned()),
+///     table: Some("features".to_owned()),
+///     ..SourceSettings::default()
+/// };
+/// for batch in PostgresReader::open(&settings, Columns::Wide)? {
+///     println!("{} rows", batch?.num_rows());
+/// }
+/// # Ok::<(), millstream_loader::LoadError>(())
+/// ```
+pub struct PostgresReader {
+    crew: Crew,
+    plan: Arc<Plan>,
+    schema: SchemaRef,
+    unfinished: usize,
+    rows: u64,
+    ended: bool,
+}
+
+impl PostgresReader {
+    /// Rows in a batch, unless [`open_with`](Self::open_with) says otherwise.
+    pub const BATCH_ROWS: NonZeroUsize = NonZeroUsize::new(8192).expect("not zero");
+
+    /// Connects, looks at the table and starts reading.
+    ///
+    /// # Errors
+    /// Whatever keeps the table from being read, as far as it is known before the first row.
+    pub fn open(settings: &SourceSettings, columns: Columns) -> Result<Self, LoadError> {
+        PostgresReader::open_with(settings, columns, PostgresReader::BATCH_ROWS)
+    }
+
+    /// As [`open`](Self::open), with at most `rows` rows in a batch.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(
+        settings: &SourceSettings,
+        columns: Columns,
+        rows: NonZeroUsize,
+    ) -> Result<Self, LoadError> {
+        settings.check()?;
+        let server = Server::new(settings)?;
+        let layout = match columns {
+            Columns::Packed => Layout::Packed { rows: rows.get() },
+            Columns::Wide => Layout::Wide { rows: rows.get() },
+        };
+        let mut crew = Crew::start(&server, settings, &[], layout, false);
+        let plan = loop {
+            match crew.next(Duration::MAX) {
+                Some(Event::Planned(plan)) => break plan,
+                Some(Event::Lost(error) | Event::Failed(error)) => return Err(error),
+                Some(Event::Part(..) | Event::Done) | None => {}
+            }
+        };
+        crew.complete(&plan);
+        let schema = match columns {
+            Columns::Packed => batch::schema(&plan.columns),
+            Columns::Wide => typed::schema(&plan.columns),
+        };
+        let unfinished = plan.tasks.list.len();
+        Ok(PostgresReader { crew, plan, schema, unfinished, rows: 0, ended: false })
+    }
+
+    /// The columns of every batch.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// About how many rows there will be: counted where that was needed, otherwise what the
+    /// server believes.
+    #[must_use]
+    pub fn expected_rows(&self) -> Option<u64> {
+        self.plan.tasks.rows
+    }
+
+    fn end(&mut self, error: Option<LoadError>) -> Option<Result<RecordBatch, LoadError>> {
+        self.ended = true;
+        error.map(Err)
+    }
+}
+
+impl Iterator for PostgresReader {
+    type Item = Result<RecordBatch, LoadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.ended {
+            if self.unfinished == 0 {
+                return self.end(None);
+            }
+            match self.crew.next(Duration::MAX) {
+                Some(Event::Part(_, Part::Batch(batch))) => {
+                    self.rows += batch.num_rows() as u64;
+                    return Some(Ok(batch));
+                }
+                Some(Event::Done) => self.unfinished -= 1,
+                Some(Event::Failed(error)) => return self.end(Some(error)),
+                Some(Event::Lost(source)) => {
+                    let error = LoadError::SnapshotLost {
+                        place: self.plan.columns.place.clone(),
+                        rows: self.rows,
+                        source: Box::new(source),
+                    };
+                    return self.end(Some(error));
+                }
+                Some(Event::Part(_, Part::Rows(..)) | Event::Planned(_)) => {
+                    unreachable!("record batches were asked for, and the plan was made")
+                }
+                None => return self.end(None),
+            }
+        }
+        None
+    }
+}
+
+impl fmt::Debug for PostgresReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresReader")
+            .field("place", &self.plan.columns.place)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,267 @@
+//! How rows are cut into tasks: many small COPY commands, so that a slow one holds up nobody.
+//!
+//! A plain table is cut by ranges of its pages, each of which the server reads by itself. What has
+//! no pages (queries, views, partitioned and foreign tables), or has an index that serves a filter
+//! better than a scan of the table would, is cut by ranges of the series or the time. Where to cut
+//! is counted, not guessed, so ranges hold equal numbers of rows, and what a task then gives can
+//! be checked against the count. All of it happens in the snapshot that will be read.
+
+use super::{
+    ranges,
+    session::Session,
+    sql::{Relation, Rows, quote_value},
+};
+use crate::{LoadError, SourceSettings, copy::CopyColumns};
+use serde_json::Value;
+
+/// Bytes of a panel that a task should give: small enough to share out, large enough that a COPY
+/// command costs nothing beside it.
+const TASK_BYTES: [u64; 2] = [4 << 20, 64 << 20];
+
+/// Tasks per connection, where their sizes allow it.
+const TASKS_PER_CONNECTION: u64 = 32;
+
+/// Cost, in the planner's units, of sending one value; a plan's own cost leaves that out. About
+/// what a row costs to look at.
+const COST_PER_VALUE: f64 = 0.01;
+
+/// COPY commands that together give every row once.
+#[derive(Debug)]
+pub(crate) struct Tasks {
+    pub(crate) list: Vec<Task>,
+    /// How many connections can share them.
+    pub(crate) connections: usize,
+    /// About how many rows they give.
+    pub(crate) rows: Option<u64>,
+}
+
+/// One COPY command.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(crate) copy: String,
+    /// Rows to make room for.
+    pub(crate) room: u64,
+    /// Rows that were counted, where they were.
+    pub(crate) counted: Option<u64>,
+}
+
+/// What the catalogue says about a table.
+struct Table {
+    /// Whether ranges of page numbers mean a part of it, and the server finds them at once.
+    has_pages: bool,
+    pages: u64,
+    page_bytes: u64,
+    /// Rows when it was last analysed.
+    rows: Option<f64>,
+}
+
+/// What the planner says about a SELECT.
+#[derive(Debug)]
+pub(super) struct Estimate {
+    pub(super) cost: f64,
+    pub(super) rows: f64,
+    /// Kinds of all nodes, the topmost first.
+    nodes: Vec<String>,
+}
+
+/// Cuts the rows into tasks.
+pub(super) fn cut(
+    session: &mut Session,
+    relation: &Relation,
+    columns: &CopyColumns,
+    rows: &Rows,
+    settings: &SourceSettings,
+) -> Result<Tasks, LoadError> {
+    let connections = settings.connections.get();
+    let row_bytes = 12 + 4 * columns.width() as u64;
+    let table = match &settings.table {
+        Some(_) => table(session, relation)?,
+        None => None,
+    };
+    let plan = explain(session, &rows.select_all(), relation)?;
+    if let Some(table) = table.filter(|table| table.has_pages)
+        && (rows.is_whole() || plan.nodes[0] == "Seq Scan")
+    {
+        return Ok(by_pages(&table, &plan, rows, row_bytes, connections));
+    }
+    // Each run of these may pick other rows, so they must run once only.
+    let once = plan.has("Limit") || plan.has("Sample Scan");
+    let bytes = plan.rows * row_bytes as f64;
+    if once || (bytes < TASK_BYTES[0] as f64 && plan.cost < 1e4) {
+        return Ok(Tasks::one(rows, plan.rows as u64));
+    }
+    // The transaction of a foreign server is another one for each of our connections, and so is
+    // what it sees: only one of them may ask.
+    let connections = if plan.has("Foreign Scan") { 1 } else { connections };
+    if settings.connections.get() > connections {
+        let place = &relation.place;
+        tracing::info!(place, "foreign tables share no snapshot: reading over one connection");
+    }
+    by_ranges(session, relation, columns, rows, &plan, connections)
+}
+
+impl Tasks {
+    /// All rows at once.
+    fn one(rows: &Rows, expected: u64) -> Self {
+        let task = Task { copy: rows.copy(), room: 0, counted: None };
+        Tasks { list: vec![task], connections: 1, rows: Some(expected) }
+    }
+}
+
+impl Estimate {
+    fn has(&self, kind: &str) -> bool {
+        self.nodes.iter().any(|node| node == kind)
+    }
+}
+
+/// Ranges of pages. The last has no end: pages that were added since belong to it, whoever may see
+/// rows there.
+fn by_pages(
+    table: &Table,
+    plan: &Estimate,
+    rows: &Rows,
+    row_bytes: u64,
+    connections: usize,
+) -> Tasks {
+    let known = if rows.is_whole() { table.rows.unwrap_or(plan.rows) } else { plan.rows };
+    let bytes = (known as u64).saturating_mul(row_bytes).max(table.pages * table.page_bytes / 2);
+    let count = count(bytes, connections as u64).min(table.pages.max(1));
+    // Room for a third more than the average: rows are not spread evenly.
+    let room = known as u64 / count * 4 / 3;
+    let list = (0..count)
+        .map(|task| {
+            let border = |task: u64| task * table.pages / count;
+            let from = (task > 0).then(|| format!("ctid >= '({},0)'::tid", border(task)));
+            let to = (task + 1 < count).then(|| format!("ctid < '({},0)'::tid", border(task + 1)));
+            Task { copy: rows.with(from).with(to).copy(), room, counted: None }
+        })
+        .collect();
+    Tasks { list, connections, rows: Some(known as u64) }
+}
+
+/// Into how many tasks to cut so many bytes.
+fn count(bytes: u64, connections: u64) -> u64 {
+    let [least, most] = TASK_BYTES;
+    let each = (bytes / (connections * TASKS_PER_CONNECTION)).clamp(least, most);
+    bytes.div_ceil(each).max(1)
+}
+
+/// Ranges of the series, or of the time where that cuts more evenly.
+fn by_ranges(
+    session: &mut Session,
+    relation: &Relation,
+    columns: &CopyColumns,
+    rows: &Rows,
+    plan: &Estimate,
+    connections: usize,
+) -> Result<Tasks, LoadError> {
+    let row_bytes = 12 + 4 * columns.width() as u64;
+    let mut best: Option<ranges::Cuts> = None;
+    let keys = columns.series.iter().map(|(name, _)| name).chain([&columns.time.0]);
+    for key in keys {
+        let wanted = |total: u64| count(total * row_bytes, connections as u64);
+        let cuts = ranges::count(session, relation, rows, key, &wanted)?;
+        if best.as_ref().is_none_or(|best| cuts.largest() < best.largest()) {
+            best = Some(cuts);
+        }
+        // Ranges of a good key are about as large as they should be.
+        let even =
+            |cuts: &ranges::Cuts| cuts.largest() <= 2 * cuts.total().div_ceil(wanted(cuts.total()));
+        if best.as_ref().is_some_and(even) {
+            break;
+        }
+    }
+    let cuts = best.expect("there is always the time");
+    let total = cuts.total();
+    let out = total as f64 * columns.fields() as f64 * COST_PER_VALUE;
+    let cuts = affordable(session, relation, rows, plan.cost + out, out, &cuts, connections)?;
+    let list: Vec<Task> = cuts
+        .conditions()?
+        .into_iter()
+        .map(|(condition, counted)| Task {
+            copy: rows.with(condition).copy(),
+            room: counted,
+            counted: Some(counted),
+        })
+        .collect();
+    let connections = connections.min(list.len());
+    Ok(Tasks { list, connections, rows: Some(total) })
+}
+
+/// Merges ranges until all of them together cost the server little more than one read would. A
+/// range that no index serves makes it scan everything; a few such scans in parallel still pay,
+/// since most of the work is in sending.
+fn affordable(
+    session: &mut Session,
+    relation: &Relation,
+    rows: &Rows,
+    whole: f64,
+    out: f64,
+    cuts: &ranges::Cuts,
+    connections: usize,
+) -> Result<ranges::Cuts, LoadError> {
+    let sizes = [cuts.len(), 4 * connections, connections];
+    for (size, excess) in sizes.into_iter().zip([1.2, 1.5, 0.8 * connections as f64]) {
+        if size < 2 || size > cuts.len() {
+            continue;
+        }
+        let merged = cuts.merged(size);
+        let middle = merged.conditions()?.swap_remove(merged.len() / 2).0;
+        let range = explain(session, &rows.with(middle).select_all(), relation)?;
+        if merged.len() as f64 * range.cost + out <= excess * whole {
+            return Ok(merged);
+        }
+    }
+    Ok(cuts.merged(1))
+}
+
+/// Looks a table up; `None` when the name is not in the catalogue under that spelling.
+fn table(session: &mut Session, relation: &Relation) -> Result<Option<Table>, LoadError> {
+    let name = quote_value(&relation.sql)?;
+    let sql = format!(
+        "SELECT c.relkind, c.relhassubclass, coalesce(a.amname, ''), c.reltuples, \
+         CASE WHEN c.relkind IN ('r', 'm') THEN pg_relation_size(c.oid) ELSE 0 END, \
+         current_setting('block_size'), current_setting('server_version_num') \
+         FROM pg_class c LEFT JOIN pg_am a ON a.oid = c.relam WHERE c.oid = to_regclass({name})"
+    );
+    let rows = session.text_rows(&sql, &format!("look up {}", relation.place))?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let text = |column: usize| row[column].as_deref().unwrap_or_default();
+    let number = |column: usize| text(column).parse::<f64>().unwrap_or_default();
+    let plain = matches!(text(0), "r" | "m") && text(1) == "f" && text(2) == "heap";
+    // Before version 14 the server would read the whole table for each range.
+    let has_pages = plain && number(6) >= 140_000.0;
+    let page_bytes = (number(5) as u64).max(1);
+    Ok(Some(Table {
+        has_pages,
+        pages: number(4) as u64 / page_bytes,
+        page_bytes,
+        rows: Some(number(3)).filter(|rows| *rows >= 0.0),
+    }))
+}
+
+fn explain(
+    session: &mut Session,
+    select: &str,
+    relation: &Relation,
+) -> Result<Estimate, LoadError> {
+    let sql = format!("EXPLAIN (FORMAT JSON) {select}");
+    let rows = session.text_rows(&sql, &format!("plan reading {}", relation.place))?;
+    let text = rows.first().and_then(|row| row.first()?.clone()).unwrap_or_default();
+    let plan: Value = serde_json::from_str(&text).unwrap_or_default();
+    let top = &plan[0]["Plan"];
+    let mut nodes = Vec::new();
+    collect_nodes(top, &mut nodes);
+    if nodes.is_empty() {
+        nodes.push(String::new());
+    }
+    let number = |key: &str| top[key].as_f64().unwrap_or_default();
+    Ok(Estimate { cost: number("Total Cost"), rows: number("Plan Rows"), nodes })
+}
+
+fn collect_nodes(node: &Value, kinds: &mut Vec<String>) {
+    if let Some(kind) = node["Node Type"].as_str() {
+        kinds.push(kind.to_owned());
+    }
+    node["Plans"].as_array().into_iter().flatten().for_each(|node| collect_nodes(node, kinds));
+}
