@@ -8,4 +8,6 @@
 mod cache;
 mod files;
 mod postgres;
+mod snapshot;
 mod support;
+mod tasks;

@@ -1,9 +1,8 @@
 //! The PostgreSQL reader against a real server.
 
-use crate::support::{chain, load, rows, server::Server};
+use crate::support::{chain, connect, load, rows, server::Server, table};
 use millstream_loader::{GenerateSettings, SourceKind, SourceSettings};
 use millstream_stage::{Panel, TimeKind};
-use postgres::{Client, NoTls};
 use std::{fmt::Write as _, io::Write as _};
 
 fn generated() -> SourceSettings {
@@ -19,20 +18,6 @@ fn generated() -> SourceSettings {
         },
         ..SourceSettings::default()
     }
-}
-
-fn table(server: &Server, name: &str) -> SourceSettings {
-    SourceSettings {
-        kind: SourceKind::Postgres,
-        url: Some(server.url().to_owned()),
-        table: Some(name.to_owned()),
-        cache: String::new(),
-        ..SourceSettings::default()
-    }
-}
-
-fn connect(server: &Server) -> Client {
-    Client::connect(server.url(), NoTls).unwrap()
 }
 
 /// The rows of a panel as COPY text, in an order that has nothing to do with theirs.

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// A running server, stopped and removed on drop.
 pub(crate) struct Server {
     url: String,
-    _own: Option<Own>,
+    own: Option<Own>,
 }
 
 struct Own {
@@ -26,8 +26,13 @@ impl Server {
     /// Starts a server, or finds the one that the environment names.
     pub(crate) fn start() -> Self {
         if let Ok(url) = env::var("MILLSTREAM_TEST_POSTGRES_URL") {
-            return Server { url, _own: None };
+            return Server { url, own: None };
         }
+        Server::start_own()
+    }
+
+    /// Starts a server that the test may do anything to.
+    pub(crate) fn start_own() -> Self {
         let programs = find_programs().expect(
             "these tests need PostgreSQL's server programs (initdb, pg_ctl) on PATH or in \
              /usr/lib/postgresql/*/bin: install the package `postgresql` (Debian, Ubuntu) or \
@@ -40,14 +45,19 @@ impl Server {
         let data = own.data();
         let data = data.to_str().unwrap();
         own.run("initdb", &["-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync"]);
-        let socket = own.dir.path().to_str().unwrap();
-        let options =
-            format!("-c listen_addresses= -c unix_socket_directories={socket} -c fsync=off");
-        let log = own.dir.path().join("log");
-        let log = log.to_str().unwrap();
-        own.run("pg_ctl", &["-D", data, "-w", "-t", "60", "-l", log, "-o", &options, "start"]);
-        let url = format!("host={socket} user=tester dbname=postgres");
-        Server { url, _own: Some(own) }
+        own.control("start");
+        let url = format!("host={} user=tester dbname=postgres", own.dir.path().display());
+        Server { url, own: Some(own) }
+    }
+
+    /// Restarts the server, ending all connections at once.
+    pub(crate) fn restart(&self) {
+        self.own.as_ref().expect("only a server of our own is restarted").control("restart");
+    }
+
+    /// Where the server's socket is, unless it is somebody else's server.
+    pub(crate) fn socket_dir(&self) -> Option<&Path> {
+        self.own.as_ref().map(|own| own.dir.path())
     }
 
     /// A connection string for the server.
@@ -69,6 +79,22 @@ impl Drop for Own {
 impl Own {
     fn data(&self) -> PathBuf {
         self.dir.path().join("data")
+    }
+
+    fn control(&self, action: &str) {
+        let socket = self.dir.path().display();
+        let options =
+            format!("-c listen_addresses= -c unix_socket_directories={socket} -c fsync=off");
+        let (data, log) = (self.data(), self.dir.path().join("log"));
+        let (data, log) = (data.to_str().unwrap(), log.to_str().unwrap());
+        let arguments =
+            ["-D", data, "-w", "-t", "60", "-m", "fast", "-l", log, "-o", &options, action];
+        // Starting knows no mode.
+        let arguments: Vec<&str> = match action {
+            "start" => arguments.into_iter().filter(|a| !["-m", "fast"].contains(a)).collect(),
+            _ => arguments.to_vec(),
+        };
+        self.run("pg_ctl", &arguments);
     }
 
     /// The server refuses to run as root, so its directory must belong to whom it runs as.
