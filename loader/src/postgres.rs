@@ -2,7 +2,15 @@
 //!
 //! The server sorts in its own collation, so that an index on (series, time) serves; where that
 //! differs from byte order, the row store puts the series in order. What can go wrong with columns
-//! and types is found out before any row is read. No TLS and no second connection yet.
+//! and types is found out before any row is read. No second connection yet.
+
+mod parameters;
+mod password;
+mod server;
+mod tls;
+
+pub(crate) use parameters::without_password;
+pub(crate) use server::server_name;
 
 use crate::{
     LoadError, SourceSettings,
@@ -13,9 +21,8 @@ use crate::{
     filter::RowFilter,
     sql,
 };
-use ::postgres::{
-    Client, Config, IsolationLevel, NoTls, config::Host, config::SslMode, types::Type,
-};
+use ::postgres::{IsolationLevel, types::Type};
+use server::Server;
 use std::io::BufRead;
 
 /// Rows between two calls of progress.
@@ -29,18 +36,13 @@ pub(crate) fn read(
 ) -> Result<Table, LoadError> {
     let relation = sql::relation(settings)?;
     let filter = RowFilter::new(settings)?;
-    let config = parse_url(settings)?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(LoadError::Tls);
-    }
-    let server = describe(&config);
+    let source = Server::new(settings)?;
+    let server = source.name().to_owned();
     let refused = |action: &str| {
         let (server, action) = (server.clone(), action.to_owned());
         move |source| LoadError::Query { server, action, source }
     };
-    let mut client: Client = config
-        .connect(NoTls)
-        .map_err(|source| LoadError::Connect { server: server.clone(), source })?;
+    let mut client = source.connect()?;
     let mut snapshot = client
         .build_transaction()
         .isolation_level(IsolationLevel::RepeatableRead)
@@ -111,43 +113,6 @@ pub(crate) fn read(
     })
 }
 
-/// User, host, port and database: what tells one server from another, without the password.
-pub(crate) fn server_name(settings: &SourceSettings) -> Result<String, LoadError> {
-    parse_url(settings).map(|config| describe(&config))
-}
-
-fn parse_url(settings: &SourceSettings) -> Result<Config, LoadError> {
-    let Some(url) = &settings.url else {
-        return Err(LoadError::MissingSetting {
-            kind: settings.kind.name(),
-            key: "url",
-            expected: "postgres://user@host:5432/database",
-        });
-    };
-    url.parse().map_err(|_| LoadError::Url)
-}
-
-fn describe(config: &Config) -> String {
-    let ports = config.get_ports();
-    let hosts: Vec<String> = config
-        .get_hosts()
-        .iter()
-        .enumerate()
-        .map(|(position, host)| {
-            let host = match host {
-                Host::Tcp(name) => name.clone(),
-                Host::Unix(path) => path.display().to_string(),
-            };
-            // One port may stand for all hosts.
-            let port = ports.get(position).or(ports.first()).copied().unwrap_or(5432);
-            format!("{host}:{port}")
-        })
-        .collect();
-    let user = config.get_user().unwrap_or_default();
-    let database = config.get_dbname().unwrap_or(user);
-    format!("postgres://{user}@{}/{database}", hosts.join(","))
-}
-
 /// How to decode the chosen columns, or which of them cannot be.
 fn copy_columns(
     table: &[TableColumn],
@@ -182,41 +147,4 @@ fn copy_columns(
         time: (table[chosen.time].name.clone(), time),
         values: chosen.values.iter().map(value).collect(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::SourceKind;
-
-    fn settings(url: &str) -> SourceSettings {
-        SourceSettings {
-            kind: SourceKind::Postgres,
-            url: Some(url.to_owned()),
-            table: Some("t".to_owned()),
-            ..SourceSettings::default()
-        }
-    }
-
-    fn check_refused(url: &str, expected: &str) {
-        let error = read(&settings(url), &[], &mut |_| {}).unwrap_err();
-        let text = format!("{error} {error:?}");
-        assert!(text.contains(expected) && !text.contains("hush"), "{text}");
-    }
-
-    #[test]
-    fn errors_say_what_to_do_and_never_show_a_password() {
-        check_refused("postgres://ann:hush@localhost/d?sslmode=require", "without TLS only");
-        check_refused("host=localhost password=a hush=b", "not a PostgreSQL connection string");
-        check_refused(
-            "postgres://ann:hush@127.0.0.1:1/d",
-            "cannot connect to postgres://ann@127.0.0.1:1/d",
-        );
-    }
-
-    #[test]
-    fn a_server_is_named_without_its_password() {
-        let name = server_name(&settings("host=a,b port=1,2 user=ann password=hush")).unwrap();
-        assert_eq!(name, "postgres://ann@a:1,b:2/ann");
-    }
 }

@@ -1,5 +1,6 @@
 //! What several test files need: panels to compare, and a real PostgreSQL.
 
+pub(crate) mod authority;
 pub(crate) mod server;
 
 use millstream_loader::{LoadError, Loader, SourceSettings};

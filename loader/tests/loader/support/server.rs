@@ -1,10 +1,15 @@
-//! A private PostgreSQL server for a test: its own data directory, a Unix socket, no TCP.
+//! A private PostgreSQL server for a test: its own data directory, a Unix socket, and TCP with or
+//! without TLS for the tests that ask for it.
 //!
-//! `MILLSTREAM_TEST_POSTGRES_URL` names a server to use instead; tests then leave tables whose
-//! names start with `millstream_test_` in it. Without either, tests fail and say what to install.
+//! `MILLSTREAM_TEST_POSTGRES_URL` names a server to use instead of one that needs no settings;
+//! tests then leave tables whose names start with `millstream_test_` in it. Without either, tests
+//! fail and say what to install.
 
+use super::authority::Identity;
 use std::{
     env, fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -13,7 +18,19 @@ use tempfile::TempDir;
 /// A running server, stopped and removed on drop.
 pub(crate) struct Server {
     url: String,
+    port: u16,
     _own: Option<Own>,
+}
+
+/// What a server of one's own may have besides its socket, where `tester` needs no password.
+#[derive(Default)]
+pub(crate) struct Options<'a> {
+    /// Lines of `pg_hba.conf` for connections to 127.0.0.1. Without any, it does not listen there.
+    pub(crate) tcp: &'a [&'a str],
+    /// The certificate for TLS. Without one, it does not offer TLS.
+    pub(crate) identity: Option<&'a Identity>,
+    /// Further settings of the server, `name=value`.
+    pub(crate) settings: &'a [&'a str],
 }
 
 struct Own {
@@ -26,8 +43,13 @@ impl Server {
     /// Starts a server, or finds the one that the environment names.
     pub(crate) fn start() -> Self {
         if let Ok(url) = env::var("MILLSTREAM_TEST_POSTGRES_URL") {
-            return Server { url, _own: None };
+            return Server { url, port: 5432, _own: None };
         }
+        Self::with(&Options::default())
+    }
+
+    /// Starts a server, whatever the environment names.
+    pub(crate) fn with(options: &Options<'_>) -> Self {
         let programs = find_programs().expect(
             "these tests need PostgreSQL's server programs (initdb, pg_ctl) on PATH or in \
              /usr/lib/postgresql/*/bin: install the package `postgresql` (Debian, Ubuntu) or \
@@ -36,18 +58,44 @@ impl Server {
         let user = unprivileged_user();
         let dir = tempfile::Builder::new().prefix("millstream-pg").tempdir().unwrap();
         let own = Own { programs, user, dir };
-        own.give_away();
+        own.give_away(own.dir.path());
         let data = own.data();
         let data = data.to_str().unwrap();
         own.run("initdb", &["-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync"]);
         let socket = own.dir.path().to_str().unwrap();
-        let options =
-            format!("-c listen_addresses= -c unix_socket_directories={socket} -c fsync=off");
+        let mut settings = format!("-c unix_socket_directories={socket} -c fsync=off");
+        let mut port = 5432;
+        if options.tcp.is_empty() {
+            settings.push_str(" -c listen_addresses=");
+        } else {
+            let rules = format!("local all all trust\n{}\n", options.tcp.join("\n"));
+            fs::write(own.data().join("pg_hba.conf"), rules).unwrap();
+            // The listener goes at the end of the line; nobody else is given its port that soon.
+            port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            settings.push_str(&format!(" -c listen_addresses=127.0.0.1 -c port={port}"));
+        }
+        if let Some(identity) = options.identity {
+            for (name, text) in
+                [("server.crt", &identity.certificate), ("server.key", &identity.key)]
+            {
+                let file = own.data().join(name);
+                fs::write(&file, text).unwrap();
+                fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+                own.give_away(&file);
+            }
+            settings.push_str(" -c ssl=on");
+        }
+        settings.extend(options.settings.iter().map(|setting| format!(" -c {setting}")));
         let log = own.dir.path().join("log");
         let log = log.to_str().unwrap();
-        own.run("pg_ctl", &["-D", data, "-w", "-t", "60", "-l", log, "-o", &options, "start"]);
-        let url = format!("host={socket} user=tester dbname=postgres");
-        Server { url, _own: Some(own) }
+        own.run("pg_ctl", &["-D", data, "-w", "-t", "60", "-l", log, "-o", &settings, "start"]);
+        let url = format!("host={socket} port={port} user=tester dbname=postgres");
+        Server { url, port, _own: Some(own) }
+    }
+
+    /// The port it listens on.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// A connection string for the server.
@@ -71,11 +119,11 @@ impl Own {
         self.dir.path().join("data")
     }
 
-    /// The server refuses to run as root, so its directory must belong to whom it runs as.
-    fn give_away(&self) {
+    /// The server refuses to run as root, so what it uses must belong to whom it runs as.
+    fn give_away(&self, path: &Path) {
         if let Some(user) = self.user {
-            let done = Command::new("chown").arg(user).arg(self.dir.path()).status().unwrap();
-            assert!(done.success(), "cannot give {:?} to {user}", self.dir.path());
+            let done = Command::new("chown").arg(user).arg(path).status().unwrap();
+            assert!(done.success(), "cannot give {path:?} to {user}");
         }
     }
 
