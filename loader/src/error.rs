@@ -215,17 +215,87 @@ pub enum LoadError {
         /// What is wrong with them.
         source: PanelError,
     },
-    /// The connection string does not parse. What the parser says may quote a password, so it is
-    /// not passed on.
+    /// The connection string does not parse. What is wrong is said without quoting it, as any piece
+    /// of it may be one of a password.
     #[error(
-        "source.url is not a PostgreSQL connection string; expected postgres://user@host:5432/database"
+        "source.url is not a PostgreSQL connection string: {problem}; expected postgres://user@host:5432/database"
     )]
-    Url,
-    /// The connection string asks for encryption.
+    Url {
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The connection string sets what PostgreSQL's own programs know and this one does not.
+    #[error("source.url sets {key}, which is not supported; take it out")]
+    UrlKey {
+        /// The key.
+        key: &'static str,
+    },
+    /// The connection string sets a key to something that cannot be used.
+    #[error("source.url sets {key} to what cannot be used; expected {expected}")]
+    UrlValue {
+        /// The key.
+        key: &'static str,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// The certificates to check a server by cannot be read.
     #[error(
-        "source.url asks for sslmode=require, and this version connects without TLS only; use sslmode=prefer or disable over a network you trust, or a tunnel"
+        "cannot read certificates from {place}; set sslrootcert in source.url to a PEM file with the certificate of the authority that signed the server's"
     )]
-    Tls,
+    RootCertificates {
+        /// The file, or the system's store.
+        place: String,
+        /// What is wrong with it.
+        source: std::io::Error,
+    },
+    /// The connection must be encrypted and the server cannot do that.
+    #[error(
+        "{server} does not offer TLS, which source.url requires; switch it on there (ssl = on), or set sslmode=prefer if you trust the network"
+    )]
+    ServerWithoutTls {
+        /// User, host, port and database.
+        server: String,
+    },
+    /// The server's certificate is signed by nobody we know.
+    #[error(
+        "the certificate of {server} is not signed by an authority in {roots}; set sslrootcert in source.url to the PEM file of the authority that signed it"
+    )]
+    UnknownAuthority {
+        /// User, host, port and database.
+        server: String,
+        /// Where the known authorities are from.
+        roots: String,
+        /// What the handshake said.
+        source: ::postgres::Error,
+    },
+    /// The server's certificate is for another host.
+    #[error(
+        "the certificate of {server} is for another host; use a host name that it lists in source.url, or set sslmode=verify-ca to accept any host of its authority"
+    )]
+    CertificateName {
+        /// User, host, port and database.
+        server: String,
+        /// What the handshake said.
+        source: ::postgres::Error,
+    },
+    /// The TLS handshake failed for another reason.
+    #[error(
+        "cannot set up TLS with {server}; mend there what the reason says, or ask for less in source.url: sslmode=require checks no certificate, sslmode=disable does not encrypt"
+    )]
+    Handshake {
+        /// User, host, port and database.
+        server: String,
+        /// What the handshake said.
+        source: ::postgres::Error,
+    },
+    /// The server wants a password and there is none.
+    #[error(
+        "{server} asks for a password and there is none; set PGPASSWORD, or add a line to ~/.pgpass (mode 600)"
+    )]
+    PasswordMissing {
+        /// User, host, port and database.
+        server: String,
+    },
     /// The server cannot be reached, or refuses.
     #[error("cannot connect to {server}")]
     Connect {

@@ -57,7 +57,7 @@ mod wide;
 pub use crate::{
     error::LoadError,
     loader::{ImportReport, Loader, import, verify},
-    postgres::{Columns, PostgresReader, copy_commands},
+    postgres::{Columns, PostgresReader, copy_commands, server_version},
     progress::{LoadProgress, Observer, Origin},
     settings::{GenerateSettings, SourceKind, SourceSettings},
 };

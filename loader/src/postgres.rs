@@ -7,6 +7,8 @@
 
 mod batch;
 mod crew;
+mod parameters;
+mod password;
 mod plan;
 mod ranges;
 mod reader;
@@ -15,8 +17,11 @@ mod session;
 mod share;
 mod sql;
 mod tasks;
+mod tls;
 
+pub(crate) use parameters::without_password;
 pub use reader::{Columns, PostgresReader};
+pub(crate) use server::server_name;
 
 use crate::{
     LoadError, SourceSettings, assemble::Table, copy::packed::common_kind, progress::Tell,
@@ -74,9 +79,15 @@ pub(crate) fn read(
     }
 }
 
-/// User, host, port and database: what tells one server from another, without the password.
-pub(crate) fn server_name(settings: &SourceSettings) -> Result<String, LoadError> {
-    Server::new(settings).map(|server| server.name().to_owned())
+/// What the server that `source.url` names says it is: a way to find out whether it can be reached.
+///
+/// # Errors
+/// Whatever keeps it from being reached.
+pub fn server_version(settings: &SourceSettings) -> Result<String, LoadError> {
+    let server = Server::new(settings)?;
+    let mut session = Session::begin(&server, server.connect()?, None)?;
+    let rows = session.text_rows("SELECT version()", "say its version")?;
+    Ok(rows.into_iter().flatten().flatten().next().unwrap_or_default())
 }
 
 /// The COPY commands that a load with these settings would send just now, for those who want to

@@ -44,7 +44,8 @@ impl SourceKind {
 pub struct SourceSettings {
     /// Where rows come from. Default: `generate`.
     pub kind: SourceKind,
-    /// Connection string, `postgres://user@host/database`. Needed by `postgres`.
+    /// Connection string as libpq takes it: `postgres://user@host/database` or
+    /// `host=… user=… dbname=…`. Needed by `postgres`.
     pub url: Option<String>,
     /// Table or view, `name` or `schema.name`, spelt as the catalogue spells it. `postgres` needs
     /// either this or [`query`](Self::query).
@@ -141,6 +142,13 @@ impl Default for GenerateSettings {
 }
 
 impl SourceSettings {
+    /// These settings with the password taken out of the connection string.
+    #[must_use]
+    pub fn without_password(&self) -> SourceSettings {
+        let url = self.url.as_deref().map(postgres::without_password);
+        SourceSettings { url, ..self.clone() }
+    }
+
     /// The series column, with `""` read as "one series".
     pub(crate) fn series_column(&self) -> Option<&str> {
         self.series.as_deref().filter(|name| !name.is_empty())

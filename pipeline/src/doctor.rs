@@ -1,6 +1,6 @@
 //! `millstream doctor`: what is here, what is missing, and what to do about it.
 
-use crate::{settings::Settings, threads::share};
+use crate::{failure::Failure, settings::Settings, threads::share};
 use millstream_loader::SourceKind;
 use millstream_prefetch::{CudaDevice, choose, cuda_devices};
 use serde::Serialize;
@@ -107,16 +107,12 @@ fn threads(settings: &Settings) -> Finding {
 
 fn database(settings: &Settings) -> Finding {
     let what = "database";
-    let url = match (&settings.source.kind, &settings.source.url) {
-        (SourceKind::Postgres, Some(url)) => url,
-        (SourceKind::Postgres, None) => return Finding::missing(what, "source.url is not set"),
-        _ => return Finding::ok(what, "not needed: source.kind is not \"postgres\""),
-    };
-    let version = postgres::Client::connect(url, postgres::NoTls)
-        .and_then(|mut client| client.query_one("select version()", &[])?.try_get::<_, String>(0));
-    match version {
+    if settings.source.kind != SourceKind::Postgres {
+        return Finding::ok(what, "not needed: source.kind is not \"postgres\"");
+    }
+    match millstream_loader::server_version(&settings.source) {
         Ok(version) => Finding::ok(what, version),
-        Err(error) => Finding::missing(what, format!("cannot connect: {error}; check source.url")),
+        Err(error) => Finding::missing(what, Failure::from(error).to_string()),
     }
 }
 

@@ -115,8 +115,7 @@ impl Settings {
 
     /// The settings as a file that reads back the same, without any password.
     pub(crate) fn to_toml(&self) -> String {
-        let mut shown = self.clone();
-        shown.source.url = shown.source.url.map(|url| without_password(&url));
+        let shown = Settings { source: self.source.without_password(), ..self.clone() };
         toml::to_string_pretty(&shown).expect("settings are plain tables")
     }
 }
@@ -200,15 +199,6 @@ impl From<Threads> for toml::Value {
             Threads::Count(count) => toml::Value::Integer(count.get() as i64),
         }
     }
-}
-
-/// A database URL without its password.
-fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let end = rest.find('/').unwrap_or(rest.len());
-    let Some(at) = rest[..end].rfind('@') else { return url.to_owned() };
-    let user = rest[..at].split(':').next().unwrap_or_default();
-    format!("{scheme}://{user}{}", &rest[at..])
 }
 
 #[cfg(test)]

@@ -118,4 +118,6 @@ fn what_a_run_keeps_reads_back_the_same_without_the_password() {
     let again = read(&text, &[], &[]).unwrap();
     settings.source.url = Some("postgres://me@host/db".to_owned());
     assert_eq!(again, settings);
+    settings.source.url = Some("host=h user=me password='s3cr t'".to_owned());
+    assert!(!settings.to_toml().contains("s3cr"));
 }

@@ -87,6 +87,8 @@ struct State {
     /// The crew is being dropped.
     closed: bool,
     members: Vec<Member>,
+    /// Why a connection broke last.
+    broke: Option<LoadError>,
 }
 
 /// What others may want of a member's connection, while it lives.
@@ -295,6 +297,7 @@ impl Shared {
                     return Err(self.abandon(me, session, End::Lost(error)));
                 }
                 self.abandon(me, session.take(), End::Closed);
+                self.state().broke = Some(error);
                 self.pause(&mut pause)?;
                 attempt += 1;
             }
@@ -326,9 +329,10 @@ impl Shared {
         let mut last = None;
         loop {
             let Some(snapshot) = self.any_snapshot(me) else {
-                let gone =
-                    LoadError::Snapshot { server: self.server.name().to_owned(), source: None };
-                return Err(End::Lost(last.unwrap_or(gone)));
+                let known = last.or_else(|| self.state().broke.take());
+                let server = self.server.name().to_owned();
+                let gone = known.unwrap_or(LoadError::Snapshot { server, source: None });
+                return Err(End::Lost(gone));
             };
             let joined = self.connect(me).and_then(|client| {
                 let mut session = Session::begin(&self.server, client, Some(&snapshot))?;

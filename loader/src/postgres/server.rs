@@ -1,59 +1,343 @@
-//! stub until h1
-use crate::{LoadError, SourceSettings};
-use ::postgres::{CancelToken, Client, Config, NoTls, config::Host};
+//! [`Server`]: where a connection string leads, and how to get there.
+//!
+//! Settings are checked, passwords found and certificates read before the first connection. Hosts
+//! are tried in turn, each once and each with a password of its own. It does not retry, does not
+//! pool, and does not know what a connection is for.
 
+use super::{
+    parameters::{Parameters, pair},
+    password::Passwords,
+    tls::Tls,
+};
+use crate::{LoadError, SourceSettings};
+use ::postgres::{
+    CancelToken, Client, Config, NoTls,
+    config::{LoadBalanceHosts, SslMode},
+};
+use std::{
+    env,
+    error::Error as _,
+    fmt,
+    hash::{BuildHasher, RandomState},
+    net::IpAddr,
+    os::unix::ffi::OsStringExt,
+    path::PathBuf,
+    time::Duration,
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+/// Keys that the `postgres` crate understands as libpq does.
+const PASSED_ON: [&str; 11] = [
+    "application_name",
+    "channel_binding",
+    "connect_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "load_balance_hosts",
+    "options",
+    "sslnegotiation",
+    "target_session_attrs",
+];
+
+/// What is set unless the connection string says otherwise. A server that died is noticed within
+/// two minutes and not after two hours, and a firewall does not forget a connection on which the
+/// server sorts for long before it sends the first row.
+const DEFAULTS: [(&str, &str); 5] = [
+    ("application_name", "millstream"),
+    ("connect_timeout", "10"),
+    ("keepalives_idle", "60"),
+    ("keepalives_interval", "10"),
+    ("keepalives_retries", "6"),
+];
+
+/// A PostgreSQL server to connect to: checked settings, no connection yet.
 #[derive(Clone)]
 pub(crate) struct Server {
-    config: Config,
     name: String,
+    options: String,
+    hosts: Vec<Host>,
+    tls: Tls,
+    connector: MakeRustlsConnect,
+}
+
+/// One of the places a server may be at.
+#[derive(Clone)]
+struct Host {
+    name: String,
+    config: Config,
+}
+
+/// What counts besides the connection string. Has no `Debug`: it may hold a password.
+#[derive(Clone, Default)]
+pub(super) struct Environment {
+    /// `PGPASSWORD`.
+    pub(super) password: Option<Vec<u8>>,
+    /// `PGPASSFILE`.
+    pub(super) passfile: Option<PathBuf>,
+    /// The home folder.
+    pub(super) home: Option<PathBuf>,
+}
+
+impl Environment {
+    fn of_process() -> Self {
+        let set = |name| env::var_os(name).filter(|value| !value.is_empty());
+        Environment {
+            password: set("PGPASSWORD").map(OsStringExt::into_vec),
+            passfile: set("PGPASSFILE").map(PathBuf::from),
+            home: env::home_dir().filter(|home| !home.as_os_str().is_empty()),
+        }
+    }
 }
 
 impl Server {
-    pub(crate) fn new(settings: &SourceSettings) -> Result<Server, LoadError> {
-        let Some(url) = &settings.url else {
-            return Err(LoadError::MissingSetting {
-                kind: settings.kind.name(),
-                key: "url",
-                expected: "postgres://user@host:5432/database",
-            });
-        };
-        let config: Config = url.parse().map_err(|_| LoadError::Url)?;
-        let name = describe(&config);
-        Ok(Server { config, name })
+    /// Reads `source.url`, finds the password and reads root certificates.
+    pub(crate) fn new(settings: &SourceSettings) -> Result<Self, LoadError> {
+        Self::with(settings, &Environment::of_process())
     }
+
+    fn with(settings: &SourceSettings, environment: &Environment) -> Result<Self, LoadError> {
+        let parameters = parameters(settings)?;
+        let target = Target::new(&parameters)?;
+        let mut tls = Tls::new(&parameters, environment.home.as_deref())?;
+        if target.addresses.iter().all(Address::is_socket) {
+            tls = Tls::off();
+        }
+        let passwords = Passwords::find(&parameters, environment);
+        let common = common_config(&parameters)?;
+        let host = |address: &Address| {
+            let mut config = common.clone();
+            config.host(&address.host).port(address.port);
+            config.user(&target.user).dbname(&target.database);
+            address.hostaddr.map(|hostaddr| config.hostaddr(hostaddr));
+            // The `postgres` crate would ask a socket for TLS too, in vain.
+            config.ssl_mode(if address.is_socket() { SslMode::Disable } else { tls.ssl_mode() });
+            let password = passwords.of(address, &target.database, &target.user);
+            password.map(|password| config.password(password));
+            Host { name: target.name_of(std::slice::from_ref(address)), config }
+        };
+        Ok(Server {
+            name: target.name_of(&target.addresses),
+            options: parameters.get("options").unwrap_or_default().to_owned(),
+            hosts: target.addresses.iter().map(host).collect(),
+            connector: tls.connector()?,
+            tls,
+        })
+    }
+
+    /// `postgres://user@host:port/database`.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
+
+    /// Connects to the first host that lets us in.
     pub(crate) fn connect(&self) -> Result<Client, LoadError> {
-        self.config
-            .connect(NoTls)
-            .map_err(|source| LoadError::Connect { server: self.name.clone(), source })
+        let mut order: Vec<&Host> = self.hosts.iter().collect();
+        if order[0].config.get_load_balance_hosts() == LoadBalanceHosts::Random {
+            let random = RandomState::new();
+            order.sort_by_cached_key(|host| random.hash_one(&host.name));
+        }
+        let (last, others) = order.split_last().expect("a server has a host");
+        for host in others {
+            match self.attempt(host) {
+                Ok(client) => return Ok(client),
+                Err(error) => {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::warn!(error, "trying the next host");
+                }
+            }
+        }
+        self.attempt(last)
     }
+
+    /// Asks the server to stop what a connection is doing, with the same TLS settings.
     pub(crate) fn cancel(&self, token: &CancelToken) -> Result<(), ::postgres::Error> {
-        token.cancel_query(NoTls)
+        token.cancel_query(self.connector.clone())
     }
+
+    /// Whether the connection string's `options` set a server parameter, in one of the forms
+    /// `-c name=value`, `-cname=value` and `--name=value`.
     pub(crate) fn sets_option(&self, name: &str) -> bool {
-        self.config.get_options().is_some_and(|o| o.contains(name))
+        let mut words = self.options.split_whitespace();
+        while let Some(word) = words.next() {
+            let setting = match word.strip_prefix("-c").or(word.strip_prefix("--")) {
+                Some("") => words.next().unwrap_or_default(),
+                Some(setting) => setting,
+                None => continue,
+            };
+            let set = setting.split('=').next().unwrap_or_default();
+            if set.replace('-', "_").eq_ignore_ascii_case(name) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn attempt(&self, host: &Host) -> Result<Client, LoadError> {
+        let error = match host.config.connect(self.connector.clone()) {
+            Ok(client) => return Ok(client),
+            Err(error) => error,
+        };
+        if self.tls.allows_plain(&error)
+            && let Ok(client) = host.config.clone().ssl_mode(SslMode::Disable).connect(NoTls)
+        {
+            let error: &dyn std::error::Error = &error;
+            let server = &host.name;
+            tracing::warn!(error, server, "connected without encryption, as sslmode=prefer allows");
+            return Ok(client);
+        }
+        let server = host.name.clone();
+        Err(match self.tls.explain(&server, error) {
+            Ok(explained) => explained,
+            Err(e) if e.source().is_some_and(|cause| cause.to_string() == "password missing") => {
+                LoadError::PasswordMissing { server }
+            }
+            Err(source) => LoadError::Connect { server, source },
+        })
     }
 }
 
-fn describe(config: &Config) -> String {
-    let ports = config.get_ports();
-    let hosts: Vec<String> = config
-        .get_hosts()
-        .iter()
-        .enumerate()
-        .map(|(position, host)| {
-            let host = match host {
-                Host::Tcp(name) => name.clone(),
-                Host::Unix(path) => path.display().to_string(),
-            };
-            // One port may stand for all hosts.
-            let port = ports.get(position).or(ports.first()).copied().unwrap_or(5432);
-            format!("{host}:{port}")
-        })
-        .collect();
-    let user = config.get_user().unwrap_or_default();
-    let database = config.get_dbname().unwrap_or(user);
-    format!("postgres://{user}@{}/{database}", hosts.join(","))
+/// Shows the name alone: the rest may hold a password.
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.name).finish()
+    }
 }
+
+/// User, host, port and database: what tells one server from another, without the password.
+pub(crate) fn server_name(settings: &SourceSettings) -> Result<String, LoadError> {
+    let target = Target::new(&parameters(settings)?)?;
+    Ok(target.name_of(&target.addresses))
+}
+
+fn parameters(settings: &SourceSettings) -> Result<Parameters, LoadError> {
+    let Some(url) = &settings.url else {
+        return Err(LoadError::MissingSetting {
+            kind: settings.kind.name(),
+            key: "url",
+            expected: "postgres://user@host:5432/database",
+        });
+    };
+    Parameters::parse(url)
+}
+
+/// A host as the connection string gives it.
+pub(super) struct Address {
+    /// A host name, an address, or the folder of a socket.
+    pub(super) host: String,
+    /// The address to use instead of looking the name up.
+    pub(super) hostaddr: Option<IpAddr>,
+    /// The port.
+    pub(super) port: u16,
+}
+
+impl Address {
+    fn is_socket(&self) -> bool {
+        self.host.starts_with('/') && self.hostaddr.is_none()
+    }
+}
+
+struct Target {
+    user: String,
+    database: String,
+    addresses: Vec<Address>,
+}
+
+impl Target {
+    fn new(parameters: &Parameters) -> Result<Self, LoadError> {
+        let refused = |key, expected| LoadError::UrlValue { key, expected };
+        let user = match parameters.get("user") {
+            Some(user) => user.to_owned(),
+            None => whoami::username()
+                .map_err(|_| refused("user", "a name: the system does not say who runs this"))?,
+        };
+        let database = parameters.get("dbname").unwrap_or(&user).to_owned();
+        let list = |key| parameters.get(key).map(|list| list.split(',').collect::<Vec<_>>());
+        let (hosts, hostaddrs, ports) = (list("host"), list("hostaddr"), list("port"));
+        let names = hosts.as_ref().or(hostaddrs.as_ref());
+        let names =
+            names.ok_or_else(|| refused("host", "a host name, an address or a socket's folder"))?;
+        if hostaddrs.as_ref().is_some_and(|list| list.len() != names.len()) {
+            return Err(refused("hostaddr", "as many addresses as hosts"));
+        }
+        if ports.as_ref().is_some_and(|list| list.len() != 1 && list.len() != names.len()) {
+            return Err(refused("port", "one port, or as many as hosts"));
+        }
+        let address = |(position, host): (usize, &&str)| {
+            let of = |list: &Option<Vec<&str>>| {
+                let value =
+                    list.as_ref().and_then(|list| list.get(position).or(list.first()).copied());
+                value.filter(|value| !value.is_empty()).map(str::to_owned)
+            };
+            let hostaddr = of(&hostaddrs).map(|text| text.parse()).transpose();
+            let host = Some(*host).filter(|host| !host.is_empty()).map(str::to_owned);
+            let port = of(&ports).map_or(Ok(5432), |text| text.parse());
+            Ok(Address {
+                host: host.or(of(&hostaddrs)).ok_or_else(|| {
+                    refused("host", "a host name, an address or a socket's folder")
+                })?,
+                hostaddr: hostaddr.map_err(|_| refused("hostaddr", "numeric addresses"))?,
+                port: port.map_err(|_| refused("port", "numbers from 1 to 65535"))?,
+            })
+        };
+        let addresses = names.iter().enumerate().map(address).collect::<Result<_, _>>()?;
+        Ok(Target { user, database, addresses })
+    }
+
+    fn name_of(&self, addresses: &[Address]) -> String {
+        let place = |Address { host, port, .. }: &Address| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        };
+        let places: Vec<String> = addresses.iter().map(place).collect();
+        format!("postgres://{}@{}/{}", self.user, places.join(","), self.database)
+    }
+}
+
+/// What all hosts of a connection string have in common.
+fn common_config(parameters: &Parameters) -> Result<Config, LoadError> {
+    let mut text = String::new();
+    for key in PASSED_ON {
+        // libpq's name for it and the `postgres` crate's.
+        let other = if key == "keepalives_retries" { "keepalives_count" } else { key };
+        let set = parameters.get(key).or(parameters.get(other));
+        let default = DEFAULTS.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+        let Some(value) = set.or(default) else { continue };
+        let pair = pair(key, value);
+        if pair.parse::<Config>().is_err() {
+            return Err(LoadError::UrlValue { key, expected: expected(key) });
+        }
+        text.push_str(&pair);
+        text.push(' ');
+    }
+    let mut config: Config = text.parse().expect("each of the pairs was parsed before");
+    // The `postgres` crate would take seconds.
+    if let Some(timeout) = parameters.get("tcp_user_timeout") {
+        let milliseconds: u64 = timeout.parse().map_err(|_| LoadError::UrlValue {
+            key: "tcp_user_timeout",
+            expected: "a number of milliseconds",
+        })?;
+        if milliseconds > 0 {
+            config.tcp_user_timeout(Duration::from_millis(milliseconds));
+        }
+    }
+    Ok(config)
+}
+
+/// What a key takes.
+fn expected(key: &str) -> &'static str {
+    match key {
+        "channel_binding" => "disable, prefer or require",
+        "keepalives" => "0 or 1",
+        "keepalives_retries" => "a number",
+        "load_balance_hosts" => "disable or random",
+        "sslnegotiation" => "postgres or direct",
+        "target_session_attrs" => "any, read-write or read-only",
+        _ => "a number of seconds",
+    }
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

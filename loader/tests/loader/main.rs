@@ -6,6 +6,7 @@
 )]
 
 mod cache;
+mod connect;
 mod files;
 mod postgres;
 mod snapshot;

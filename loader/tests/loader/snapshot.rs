@@ -2,9 +2,9 @@
 
 use crate::support::{
     chain, connect, load, make_wide,
-    proxy::{Proxy, Route, socket},
+    proxy::{Proxy, Route},
     rows,
-    server::Server,
+    server::{Options, Server},
     table,
 };
 use millstream_loader::{LoadError, LoadProgress, Loader, SourceSettings, copy_commands};
@@ -175,7 +175,7 @@ fn a_lost_snapshot_is_taken_anew() {
 
 #[test]
 fn a_server_that_restarts_is_waited_for() {
-    let server = Server::start_own();
+    let server = Server::with(&Options::default());
     let mut client = connect(&server);
     make_wide(&mut client, "millstream_test_slow", 150, 300);
     let expected = load(&table(&server, "millstream_test_slow")).unwrap();
@@ -212,12 +212,12 @@ fn backends_killed_for_ever_are_an_error_in_the_end() {
 
 #[test]
 fn a_connection_that_is_reset_is_made_again() {
-    let server = Server::start_own();
+    let server = Server::with(&Options::default());
     let mut client = connect(&server);
     make_wide(&mut client, "millstream_test_reset", 150, 300);
     let source = table(&server, "millstream_test_reset");
     let expected = load(&source).unwrap();
-    let behind = socket(server.socket_dir().unwrap());
+    let behind = server.socket().unwrap();
     // The second and every later odd connection breaks, each a little later than the last.
     let proxy = Proxy::start(move |number| Route {
         socket: behind.clone(),
@@ -229,11 +229,11 @@ fn a_connection_that_is_reset_is_made_again() {
 
 #[test]
 fn connections_that_cannot_share_a_snapshot_are_refused() {
-    let servers = [Server::start_own(), Server::start_own()];
+    let servers = [Server::with(&Options::default()), Server::with(&Options::default())];
     for server in &servers {
         make_wide(&mut connect(server), "millstream_test_two", 150, 300);
     }
-    let sockets = [0, 1].map(|n: usize| socket(servers[n].socket_dir().unwrap()));
+    let sockets = [0, 1].map(|n: usize| servers[n].socket().unwrap());
     // As behind a pooler or a list of servers: every other connection ends up elsewhere.
     let proxy = Proxy::start(move |number| Route {
         socket: sockets[number % 2].clone(),

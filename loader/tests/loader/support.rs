@@ -1,4 +1,6 @@
 //! What several test files need: panels to compare, and a real PostgreSQL.
+
+pub(crate) mod authority;
 pub(crate) mod proxy;
 pub(crate) mod server;
 

@@ -4,7 +4,7 @@ use std::{
     io::{self, Read, Write},
     net::Shutdown,
     os::unix::net::{UnixListener, UnixStream},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     thread,
 };
@@ -66,9 +66,4 @@ fn copy(mut from: UnixStream, mut to: UnixStream, most: usize) -> io::Result<()>
         copied += length;
     }
     Ok(())
-}
-
-/// The socket that a server listens on.
-pub(crate) fn socket(dir: &Path) -> PathBuf {
-    dir.join(".s.PGSQL.5432")
 }

@@ -1,10 +1,15 @@
-//! A private PostgreSQL server for a test: its own data directory, a Unix socket, no TCP.
+//! A private PostgreSQL server for a test: its own data directory, a Unix socket, and TCP with or
+//! without TLS for the tests that ask for it.
 //!
-//! `MILLSTREAM_TEST_POSTGRES_URL` names a server to use instead; tests then leave tables whose
-//! names start with `millstream_test_` in it. Without either, tests fail and say what to install.
+//! `MILLSTREAM_TEST_POSTGRES_URL` names a server to use instead of one that needs no settings;
+//! tests then leave tables whose names start with `millstream_test_` in it. Without either, tests
+//! fail and say what to install.
 
+use super::authority::Identity;
 use std::{
     env, fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -13,26 +18,40 @@ use tempfile::TempDir;
 /// A running server, stopped and removed on drop.
 pub(crate) struct Server {
     url: String,
+    port: u16,
     own: Option<Own>,
+}
+
+/// What a server of one's own may have besides its socket, where `tester` needs no password.
+#[derive(Default)]
+pub(crate) struct Options<'a> {
+    /// Lines of `pg_hba.conf` for connections to 127.0.0.1. Without any, it does not listen there.
+    pub(crate) tcp: &'a [&'a str],
+    /// The certificate for TLS. Without one, it does not offer TLS.
+    pub(crate) identity: Option<&'a Identity>,
+    /// Further settings of the server, `name=value`.
+    pub(crate) settings: &'a [&'a str],
 }
 
 struct Own {
     programs: PathBuf,
     user: Option<&'static str>,
     dir: TempDir,
+    /// What it is started with.
+    settings: String,
 }
 
 impl Server {
     /// Starts a server, or finds the one that the environment names.
     pub(crate) fn start() -> Self {
         if let Ok(url) = env::var("MILLSTREAM_TEST_POSTGRES_URL") {
-            return Server { url, own: None };
+            return Server { url, port: 5432, own: None };
         }
-        Server::start_own()
+        Self::with(&Options::default())
     }
 
-    /// Starts a server that the test may do anything to.
-    pub(crate) fn start_own() -> Self {
+    /// Starts a server, whatever the environment names.
+    pub(crate) fn with(options: &Options<'_>) -> Self {
         let programs = find_programs().expect(
             "these tests need PostgreSQL's server programs (initdb, pg_ctl) on PATH or in \
              /usr/lib/postgresql/*/bin: install the package `postgresql` (Debian, Ubuntu) or \
@@ -40,24 +59,55 @@ impl Server {
         );
         let user = unprivileged_user();
         let dir = tempfile::Builder::new().prefix("millstream-pg").tempdir().unwrap();
-        let own = Own { programs, user, dir };
-        own.give_away();
+        let mut own = Own { programs, user, dir, settings: String::new() };
+        own.give_away(own.dir.path());
         let data = own.data();
         let data = data.to_str().unwrap();
         own.run("initdb", &["-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync"]);
-        own.control("start");
-        let url = format!("host={} user=tester dbname=postgres", own.dir.path().display());
-        Server { url, own: Some(own) }
+        let socket = own.dir.path().to_str().unwrap();
+        let mut settings = format!("-c unix_socket_directories={socket} -c fsync=off");
+        let mut port = 5432;
+        if options.tcp.is_empty() {
+            settings.push_str(" -c listen_addresses=");
+        } else {
+            let rules = format!("local all all trust\n{}\n", options.tcp.join("\n"));
+            fs::write(own.data().join("pg_hba.conf"), rules).unwrap();
+            // The listener goes at the end of the line; nobody else is given its port that soon.
+            port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            settings.push_str(&format!(" -c listen_addresses=127.0.0.1 -c port={port}"));
+        }
+        if let Some(identity) = options.identity {
+            for (name, text) in
+                [("server.crt", &identity.certificate), ("server.key", &identity.key)]
+            {
+                let file = own.data().join(name);
+                fs::write(&file, text).unwrap();
+                fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+                own.give_away(&file);
+            }
+            settings.push_str(" -c ssl=on");
+        }
+        settings.extend(options.settings.iter().map(|setting| format!(" -c {setting}")));
+        let url = format!("host={socket} port={port} user=tester dbname=postgres");
+        own.settings = settings;
+        own.control(&["start"]);
+        Server { url, port, own: Some(own) }
     }
 
     /// Restarts the server, ending all connections at once.
     pub(crate) fn restart(&self) {
-        self.own.as_ref().expect("only a server of our own is restarted").control("restart");
+        let own = self.own.as_ref().expect("only a server of our own is restarted");
+        own.control(&["-m", "fast", "restart"]);
     }
 
-    /// Where the server's socket is, unless it is somebody else's server.
-    pub(crate) fn socket_dir(&self) -> Option<&Path> {
-        self.own.as_ref().map(|own| own.dir.path())
+    /// Where its socket is, unless it is somebody else's server.
+    pub(crate) fn socket(&self) -> Option<PathBuf> {
+        self.own.as_ref().map(|own| own.dir.path().join(format!(".s.PGSQL.{}", self.port)))
+    }
+
+    /// The port it listens on.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// A connection string for the server.
@@ -81,27 +131,18 @@ impl Own {
         self.dir.path().join("data")
     }
 
-    fn control(&self, action: &str) {
-        let socket = self.dir.path().display();
-        let options =
-            format!("-c listen_addresses= -c unix_socket_directories={socket} -c fsync=off");
+    fn control(&self, action: &[&str]) {
         let (data, log) = (self.data(), self.dir.path().join("log"));
         let (data, log) = (data.to_str().unwrap(), log.to_str().unwrap());
-        let arguments =
-            ["-D", data, "-w", "-t", "60", "-m", "fast", "-l", log, "-o", &options, action];
-        // Starting knows no mode.
-        let arguments: Vec<&str> = match action {
-            "start" => arguments.into_iter().filter(|a| !["-m", "fast"].contains(a)).collect(),
-            _ => arguments.to_vec(),
-        };
-        self.run("pg_ctl", &arguments);
+        let always = ["-D", data, "-w", "-t", "60", "-l", log, "-o", &self.settings];
+        self.run("pg_ctl", &[&always, action].concat());
     }
 
-    /// The server refuses to run as root, so its directory must belong to whom it runs as.
-    fn give_away(&self) {
+    /// The server refuses to run as root, so what it uses must belong to whom it runs as.
+    fn give_away(&self, path: &Path) {
         if let Some(user) = self.user {
-            let done = Command::new("chown").arg(user).arg(self.dir.path()).status().unwrap();
-            assert!(done.success(), "cannot give {:?} to {user}", self.dir.path());
+            let done = Command::new("chown").arg(user).arg(path).status().unwrap();
+            assert!(done.success(), "cannot give {path:?} to {user}");
         }
     }
 

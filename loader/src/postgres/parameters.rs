@@ -1,0 +1,338 @@
+//! A connection string taken apart: `postgres://` URLs and `key=value` text, read as libpq does.
+//!
+//! It knows which keys there are, not what their values mean. No error quotes what was read: one
+//! character that should have been escaped puts a piece of a password anywhere.
+
+use crate::LoadError;
+use std::collections::BTreeMap;
+
+/// Keys that have a meaning here.
+const KEYS: [&str; 22] = [
+    "application_name",
+    "channel_binding",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "hostaddr",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "load_balance_hosts",
+    "options",
+    "passfile",
+    "password",
+    "port",
+    "sslmode",
+    "sslnegotiation",
+    "sslrootcert",
+    "target_session_attrs",
+    "tcp_user_timeout",
+    "user",
+];
+
+/// Further keys of libpq: named in the error, so that nobody looks for a spelling mistake.
+const FOREIGN_KEYS: [&str; 24] = [
+    "client_encoding",
+    "fallback_application_name",
+    "gssdelegation",
+    "gssencmode",
+    "gsslib",
+    "krbsrvname",
+    "max_protocol_version",
+    "min_protocol_version",
+    "replication",
+    "require_auth",
+    "requirepeer",
+    "requiressl",
+    "service",
+    "servicefile",
+    "ssl_max_protocol_version",
+    "ssl_min_protocol_version",
+    "sslcert",
+    "sslcertmode",
+    "sslcompression",
+    "sslcrl",
+    "sslcrldir",
+    "sslkey",
+    "sslpassword",
+    "sslsni",
+];
+
+/// What a connection string sets; of a key that stands there twice, the last. Has no `Debug`: one
+/// of the values is the password.
+#[derive(Clone, Default)]
+pub(super) struct Parameters(BTreeMap<&'static str, String>);
+
+impl Parameters {
+    /// Reads either form.
+    pub(super) fn parse(text: &str) -> Result<Self, LoadError> {
+        let mut parameters = Parameters::default();
+        match after_scheme(text) {
+            Some(rest) => parameters.read_url(rest)?,
+            None => parameters.read_pairs(text)?,
+        }
+        Ok(parameters)
+    }
+
+    /// The value of a key. An empty value counts as none.
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    fn set(&mut self, key: &str, value: String) -> Result<(), LoadError> {
+        if let Some(key) = KEYS.into_iter().find(|known| *known == key) {
+            self.0.insert(key, value);
+            return Ok(());
+        }
+        match FOREIGN_KEYS.into_iter().find(|known| *known == key) {
+            Some(key) => Err(LoadError::UrlKey { key }),
+            None => Err(LoadError::Url { problem: "it sets a key that does not exist" }),
+        }
+    }
+
+    fn read_url(&mut self, text: &str) -> Result<(), LoadError> {
+        // libpq lets a `?` stand in a password, but not a `/`.
+        let rest = match text.find(['@', '/']) {
+            Some(at) if text[at..].starts_with('@') => {
+                let (user, password) = split(&text[..at], ':');
+                self.set("user", decode(user)?)?;
+                self.set("password", decode(password)?)?;
+                &text[at + 1..]
+            }
+            _ => text,
+        };
+        let (place, query) = split(rest, '?');
+        if place.contains('@') {
+            // libpq would call it a part of the host name, and messages would show it.
+            return Err(LoadError::Url {
+                problem: "a password with @ or / in it must have them written as %40 and %2F",
+            });
+        }
+        let (hosts, database) = split(place, '/');
+        let (mut names, mut ports) = (Vec::new(), Vec::new());
+        for host in hosts.split(',') {
+            let (name, port) = match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+                Some((address, port)) => (address, port.strip_prefix(':').unwrap_or(port)),
+                None => split(host, ':'),
+            };
+            names.push(decode(name)?);
+            ports.push(decode(port)?);
+        }
+        self.set("host", names.join(","))?;
+        self.set("port", ports.join(","))?;
+        self.set("dbname", decode(database)?)?;
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').ok_or(NOT_A_PAIR)?;
+            self.set(&decode(key)?, decode(value)?)?;
+        }
+        Ok(())
+    }
+
+    fn read_pairs(&mut self, text: &str) -> Result<(), LoadError> {
+        let mut rest = text.trim_start();
+        while !rest.is_empty() {
+            let end = rest.find(|c: char| c == '=' || c.is_whitespace()).ok_or(NOT_A_PAIR)?;
+            let (key, value) = rest.split_at(end);
+            let value = value.trim_start().strip_prefix('=').ok_or(NOT_A_PAIR)?;
+            let (value, after) = unquote(value.trim_start())?;
+            self.set(key, value)?;
+            rest = after.trim_start();
+        }
+        Ok(())
+    }
+}
+
+const NOT_A_PAIR: LoadError = LoadError::Url { problem: "a key has no = and no value" };
+
+/// A key and its value as `key=value` text.
+pub(super) fn pair(key: &str, value: &str) -> String {
+    format!("{key}='{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// The same connection string without its password; `(not shown)` for text that cannot be read,
+/// since it might have a password anywhere.
+pub(crate) fn without_password(text: &str) -> String {
+    let shown = match after_scheme(text) {
+        Some(rest) => {
+            let scheme = &text[..text.len() - rest.len()];
+            // The last @: a password with an @ of its own is refused elsewhere, not shown here.
+            let end = rest.find('?').unwrap_or(rest.len());
+            let at = rest[..end].rfind('@').or(rest.find('@')).filter(|at| {
+                // An @ beyond the ? is the separator only if no / comes before it.
+                *at < end || !rest[..*at].contains('/')
+            });
+            let (credentials, rest) = at.map_or(("", rest), |at| rest.split_at(at));
+            let (place, query) = split(rest, '?');
+            let is_password =
+                |pair: &&str| matches!(decode(split(pair, '=').0).as_deref(), Ok("password"));
+            let kept: Vec<&str> = query.split('&').filter(|pair| !is_password(pair)).collect();
+            let mark = if kept.iter().all(|pair| pair.is_empty()) { "" } else { "?" };
+            format!("{scheme}{}{place}{mark}{}", split(credentials, ':').0, kept.join("&"))
+        }
+        None => match Parameters::parse(text) {
+            Ok(Parameters(mut values)) => {
+                values.remove("password");
+                let pairs: Vec<_> = values.iter().map(|(key, value)| pair(key, value)).collect();
+                pairs.join(" ")
+            }
+            Err(_) => String::new(),
+        },
+    };
+    match Parameters::parse(&shown) {
+        Ok(parameters) if parameters.get("password").is_none() && !shown.is_empty() => shown,
+        _ => "(not shown)".to_owned(),
+    }
+}
+
+fn after_scheme(text: &str) -> Option<&str> {
+    text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"))
+}
+
+/// Both sides of the first separator; without one, all of it and nothing.
+fn split(text: &str, separator: char) -> (&str, &str) {
+    text.split_once(separator).unwrap_or((text, ""))
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str) -> Result<String, LoadError> {
+    const BAD: LoadError = LoadError::Url {
+        problem: "a % must begin a percent-encoded byte of UTF-8; a % itself is %25",
+    };
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2).ok_or(BAD)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(BAD);
+        let byte = digit(digits[0])? * 16 + digit(digits[1])?;
+        bytes.push(u8::try_from(byte).expect("two hexadecimal digits are a byte"));
+        rest = after;
+    }
+    String::from_utf8(bytes).map_err(|_| BAD)
+}
+
+/// A value at the start of `key=value` text, and what follows it.
+fn unquote(text: &str) -> Result<(String, &str), LoadError> {
+    let quoted = text.strip_prefix('\'');
+    let mut chars = quoted.unwrap_or(text).chars();
+    let mut value = String::new();
+    loop {
+        let rest = chars.as_str();
+        match chars.next() {
+            None if quoted.is_some() => {
+                return Err(LoadError::Url { problem: "a quoted value does not end" });
+            }
+            None => return Ok((value, rest)),
+            Some('\'') if quoted.is_some() => return Ok((value, chars.as_str())),
+            Some(c) if quoted.is_none() && c.is_whitespace() => return Ok((value, rest)),
+            Some('\\') => value.extend(chars.next()),
+            Some(c) => value.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[(&str, &str)]) {
+        let parameters = Parameters::parse(text).unwrap();
+        let set: Vec<_> =
+            KEYS.iter().filter_map(|key| Some((*key, parameters.get(key)?))).collect();
+        assert_eq!(set, expected, "{text}");
+    }
+
+    #[test]
+    fn urls_are_read_as_libpq_reads_them() {
+        check(
+            "postgresql://ann:hu%40sh@db.example:5433/prices?sslmode=require",
+            &[
+                ("dbname", "prices"),
+                ("host", "db.example"),
+                ("password", "hu@sh"),
+                ("port", "5433"),
+                ("sslmode", "require"),
+                ("user", "ann"),
+            ],
+        );
+        check(
+            "postgres://a:1,[::1]:2,c/d%20e",
+            &[("dbname", "d e"), ("host", "a,::1,c"), ("port", "1,2,")],
+        );
+        check("postgres://%2Frun%2Fpg", &[("host", "/run/pg")]);
+        check(
+            "postgres:///d?host=/run/pg&sslrootcert=%2Fa%20b.pem&host=/tmp&options=-c%20a=b",
+            &[
+                ("dbname", "d"),
+                ("host", "/tmp"),
+                ("options", "-c a=b"),
+                ("sslrootcert", "/a b.pem"),
+            ],
+        );
+        check("postgres://ann:a?b@h", &[("host", "h"), ("password", "a?b"), ("user", "ann")]);
+        check("postgres://h/d?user=a@b", &[("dbname", "d"), ("host", "h"), ("user", "a@b")]);
+    }
+
+    #[test]
+    fn pairs_are_read_as_libpq_reads_them() {
+        check(" host = a,b port=1\tport=2 ", &[("host", "a,b"), ("port", "2")]);
+        check(
+            r"password='it\'s \\ here' user=a\ b sslrootcert = '/a b.pem'",
+            &[("password", r"it's \ here"), ("sslrootcert", "/a b.pem"), ("user", "a b")],
+        );
+        check("host=h user='' user=it's", &[("host", "h"), ("user", "it's")]);
+        let value = r"a'b\c d";
+        assert_eq!(Parameters::parse(&pair("user", value)).unwrap().get("user"), Some(value));
+    }
+
+    fn check_refused(text: &str, expected: &str) {
+        let error = Parameters::parse(text).err().unwrap();
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(expected) && !text.contains("hush"), "{text}");
+    }
+
+    #[test]
+    fn mistakes_are_named_without_quoting_them() {
+        check_refused("postgres://ann:a@hush@h/d", "%40");
+        check_refused("postgres://ann:1/hush@h/d", "%2F");
+        check_refused("postgres://ann:hush%@h/d", "%25");
+        check_refused("postgres://ann:hush%ff@h/d", "UTF-8");
+        check_refused("postgres://h/d?hush", "no = and no value");
+        check_refused("postgres://h/d?hush=1", "a key that does not exist");
+        check_refused("postgres://h/d?sslcert=hush", "sets sslcert, which is not supported");
+        check_refused("host=h password=a hush", "no = and no value");
+        check_refused("host=h password=a hush =1", "a key that does not exist");
+        check_refused("host=h password='hush", "does not end");
+        check_refused("jdbc:postgresql://ann:hush@h/d", "no = and no value");
+        check_refused("hush", "expected postgres://user@host:5432/database");
+    }
+
+    fn check_shown(text: &str, expected: &str) {
+        assert_eq!(without_password(text), expected, "{text}");
+    }
+
+    #[test]
+    fn a_password_is_taken_out_of_either_form() {
+        check_shown(
+            "postgres://ann:hush@h:1/d?sslmode=require",
+            "postgres://ann@h:1/d?sslmode=require",
+        );
+        check_shown("postgresql://ann@h", "postgresql://ann@h");
+        check_shown("postgres://h/d?user=a@b", "postgres://h/d?user=a@b");
+        check_shown("postgres://h/d?password=hush", "postgres://h/d");
+        check_shown("postgres://h/d?p%61ssword=hush&user=a", "postgres://h/d?user=a");
+        check_shown("postgres://ann:hu@sh@h/d", "postgres://ann@h/d");
+        check_shown("postgres://ann:hu/sh@h/d", "postgres://ann@h/d");
+        check_shown("postgres://ann:hu?sh@h/d", "postgres://ann@h/d");
+        check_shown("host=h password='hu sh' user=ann", "host='h' user='ann'");
+        check_shown("host=h password=hu sh", "(not shown)");
+        check_shown("postgres://ann:hush%@h?x", "(not shown)");
+        check_shown("ann:hush@h", "(not shown)");
+    }
+}
