@@ -267,4 +267,6 @@ enum Unfit {
 }
 
 #[cfg(test)]
+mod corpus_tests;
+#[cfg(test)]
 mod tests;

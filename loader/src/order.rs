@@ -8,9 +8,6 @@
 use crate::rows::{Chunk, RowStore};
 use millstream_stage::Shard;
 
-/// A row's place in the panel, and where it lies now.
-type Key = (u32, i64, usize);
-
 /// The names of all series in byte order, whose positions are the codes, and the sorted shards.
 pub(crate) fn into_shards(stores: Vec<RowStore>, width: usize) -> (Vec<String>, Vec<Shard>) {
     let parts: Vec<(Vec<String>, Vec<Chunk>)> = stores.into_iter().map(RowStore::finish).collect();
@@ -33,7 +30,7 @@ pub(crate) fn into_shards(stores: Vec<RowStore>, width: usize) -> (Vec<String>, 
     // Tasks over ranges of a key come in the server's order of it, which need not be ours.
     chunks.sort_by_key(first_key);
     if !is_sorted(&chunks) {
-        permute(&mut chunks, width);
+        permute(&mut chunks, series.len(), width);
     }
     let shard = |chunk: Chunk| Shard::new(chunk.codes, chunk.times, chunk.values, width);
     (series, chunks.into_iter().map(shard).collect())
@@ -53,38 +50,66 @@ fn is_sorted(chunks: &[Chunk]) -> bool {
 }
 
 /// Sorts the rows of all chunks as if they were one; every chunk keeps its size.
-fn permute(chunks: &mut [Chunk], width: usize) {
-    let mut starts = Vec::with_capacity(chunks.len());
-    let mut order: Vec<Key> = Vec::with_capacity(chunks.iter().map(|c| c.codes.len()).sum());
-    for chunk in &*chunks {
-        starts.push(order.len());
-        let keys = chunk.codes.iter().zip(&chunk.times).zip(order.len()..);
-        order.extend(keys.map(|((code, time), at)| (*code, *time, at)));
-    }
-    order.sort_unstable();
-
-    let mut rows = Rows { chunks, starts, width };
-    for (at, (code, time, _)) in order.iter().enumerate() {
-        rows.set_key(at, *code, *time);
-    }
+fn permute(chunks: &mut [Chunk], series: usize, width: usize) {
+    let mut sources = sources(chunks, series);
+    let mut rows = Rows { starts: starts(chunks), chunks, width };
     let mut spare = vec![0.0; width];
-    for first in 0..order.len() {
-        if order[first].2 == first {
+    for first in 0..sources.len() {
+        if sources[first] == first {
             continue;
         }
-        spare.copy_from_slice(rows.values(first));
+        let (code, time) = rows.take(first, &mut spare);
         let mut hole = first;
         loop {
             // A row that is in its place is one whose source is itself.
-            let source = std::mem::replace(&mut order[hole].2, hole);
+            let source = std::mem::replace(&mut sources[hole], hole);
             if source == first {
-                rows.values_mut(hole).copy_from_slice(&spare);
+                rows.put(hole, code, time, &spare);
                 break;
             }
             rows.copy(source, hole);
             hole = source;
         }
     }
+}
+
+/// For every place in the sorted panel, the number of the row that belongs there: rows counted out
+/// by series, then sorted by time within each. This is all the memory that sorting takes, so it is
+/// kept to a word a row.
+fn sources(chunks: &[Chunk], series: usize) -> Vec<usize> {
+    let mut ends = vec![0; series];
+    for code in chunks.iter().flat_map(|chunk| &chunk.codes) {
+        ends[*code as usize] += 1;
+    }
+    let mut rows = 0;
+    for end in &mut ends {
+        // For now, where the next row of the series goes.
+        rows += std::mem::replace(end, rows);
+    }
+    let mut sources = vec![0; rows];
+    let codes = chunks.iter().flat_map(|chunk| &chunk.codes);
+    for (row, code) in codes.enumerate() {
+        sources[ends[*code as usize]] = row;
+        ends[*code as usize] += 1;
+    }
+    let starts = starts(chunks);
+    let time = |row: usize| {
+        let (chunk, row) = locate(&starts, row);
+        chunks[chunk].times[row]
+    };
+    let mut keys: Vec<(i64, usize)> = Vec::new();
+    let mut start = 0;
+    for end in ends {
+        keys.clear();
+        keys.extend(sources[start..end].iter().map(|row| (time(*row), *row)));
+        if !keys.is_sorted() {
+            keys.sort_unstable();
+            let sorted = keys.iter().map(|(_, row)| *row);
+            sources[start..end].iter_mut().zip(sorted).for_each(|(to, row)| *to = row);
+        }
+        start = end;
+    }
+    sources
 }
 
 /// The rows of all chunks, numbered as if they were one.
@@ -96,38 +121,52 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn locate(&self, row: usize) -> (usize, usize) {
-        let chunk = self.starts.partition_point(|start| *start <= row) - 1;
-        (chunk, row - self.starts[chunk])
+    fn take(&self, row: usize, values: &mut [f32]) -> (u32, i64) {
+        let (chunk, row) = locate(&self.starts, row);
+        let chunk = &self.chunks[chunk];
+        values.copy_from_slice(&chunk.values[row * self.width..][..self.width]);
+        (chunk.codes[row], chunk.times[row])
     }
 
-    fn set_key(&mut self, row: usize, code: u32, time: i64) {
-        let (chunk, row) = self.locate(row);
-        (self.chunks[chunk].codes[row], self.chunks[chunk].times[row]) = (code, time);
-    }
-
-    fn values(&self, row: usize) -> &[f32] {
-        let (chunk, row) = self.locate(row);
-        &self.chunks[chunk].values[row * self.width..][..self.width]
-    }
-
-    fn values_mut(&mut self, row: usize) -> &mut [f32] {
-        let (chunk, row) = self.locate(row);
-        &mut self.chunks[chunk].values[row * self.width..][..self.width]
+    fn put(&mut self, row: usize, code: u32, time: i64, values: &[f32]) {
+        let (chunk, row) = locate(&self.starts, row);
+        let chunk = &mut self.chunks[chunk];
+        (chunk.codes[row], chunk.times[row]) = (code, time);
+        chunk.values[row * self.width..][..self.width].copy_from_slice(values);
     }
 
     fn copy(&mut self, from: usize, to: usize) {
         let width = self.width;
-        let ((from_chunk, from), (to_chunk, to)) = (self.locate(from), self.locate(to));
-        let (from, to) = (from * width, to * width);
+        let (from_chunk, from) = locate(&self.starts, from);
+        let (to_chunk, to) = locate(&self.starts, to);
         match self.chunks.get_disjoint_mut([from_chunk, to_chunk]) {
             Ok([source, target]) => {
-                target.values[to..][..width].copy_from_slice(&source.values[from..][..width]);
+                (target.codes[to], target.times[to]) = (source.codes[from], source.times[from]);
+                let values = &source.values[from * width..][..width];
+                target.values[to * width..][..width].copy_from_slice(values);
             }
             // One chunk is both.
-            Err(_) => self.chunks[from_chunk].values.copy_within(from..from + width, to),
+            Err(_) => {
+                let chunk = &mut self.chunks[from_chunk];
+                (chunk.codes[to], chunk.times[to]) = (chunk.codes[from], chunk.times[from]);
+                chunk.values.copy_within(from * width..(from + 1) * width, to * width);
+            }
         }
     }
+}
+
+/// The chunk that a row is in, and its number there.
+fn locate(starts: &[usize], row: usize) -> (usize, usize) {
+    let chunk = starts.partition_point(|start| *start <= row) - 1;
+    (chunk, row - starts[chunk])
+}
+
+/// The number of the first row of each chunk, if all were one.
+fn starts(chunks: &[Chunk]) -> Vec<usize> {
+    let next = |start: &mut usize, chunk: &Chunk| {
+        Some(std::mem::replace(start, *start + chunk.codes.len()))
+    };
+    chunks.iter().scan(0, next).collect()
 }
 
 #[cfg(test)]

@@ -1,18 +1,17 @@
 //! Record batches with the features of a row packed, for programs that want no panel.
 //!
-//! Columns are the series (`Dictionary<UInt32, Utf8>`), the time as Arrow keeps it, and one
+//! Columns are the series (`Utf8`), the time as Arrow keeps it, and one
 //! `FixedSizeList<Float32, F>`, named `features`, with all values of the row. A NULL in it is NaN.
 
 use crate::{
-    LoadError,
     copy::{CopyColumns, fields::TimeField},
     rows::Chunk,
     time::DAY,
 };
 use arrow::{
     array::{
-        ArrayRef, Date32Array, DictionaryArray, FixedSizeListArray, Float32Array, Int64Array,
-        RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array,
+        ArrayRef, Date32Array, FixedSizeListArray, Float32Array, Int64Array, RecordBatch,
+        StringArray, TimestampMicrosecondArray,
     },
     datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit},
 };
@@ -23,8 +22,7 @@ const FEATURES: &str = "features";
 
 /// The schema of packed batches; the names of the values are in its metadata, one a line.
 pub(super) fn schema(columns: &CopyColumns) -> SchemaRef {
-    let kind = DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8));
-    let series = columns.series.iter().map(|(name, _)| Field::new(name, kind.clone(), false));
+    let series = columns.series.iter().map(|(name, _)| Field::new(name, DataType::Utf8, false));
     let time = Field::new(&columns.time.0, time_type(columns.time.1), false);
     let width = i32::try_from(columns.width()).expect("a row has fewer than 2^31 values");
     let features =
@@ -47,16 +45,11 @@ fn time_type(field: TimeField) -> DataType {
 }
 
 /// A chunk as a record batch; `names` are what its codes mean.
-pub(super) fn packed(
-    columns: &CopyColumns,
-    names: &[String],
-    chunk: Chunk,
-) -> Result<RecordBatch, LoadError> {
+pub(super) fn packed(columns: &CopyColumns, names: &[String], chunk: Chunk) -> RecordBatch {
     let schema = schema(columns);
-    let names: ArrayRef = Arc::new(StringArray::from_iter_values(names));
     let series = columns.series.as_ref().map(|_| {
-        let series = DictionaryArray::new(UInt32Array::from(chunk.codes), names);
-        Arc::new(series) as ArrayRef
+        let names = chunk.codes.iter().map(|code| &names[*code as usize]);
+        Arc::new(StringArray::from_iter_values(names)) as ArrayRef
     });
     let time: ArrayRef = match columns.time.1 {
         TimeField::Integer(_) => Arc::new(Int64Array::from(chunk.times)),
@@ -75,5 +68,5 @@ pub(super) fn packed(
     let values = Arc::new(Float32Array::from(chunk.values));
     let features = Arc::new(FixedSizeListArray::new(field, width, values, None));
     let columns = series.into_iter().chain([time, features as ArrayRef]).collect();
-    Ok(RecordBatch::try_new(schema, columns).expect("the columns are those of the schema"))
+    RecordBatch::try_new(schema, columns).expect("the columns are those of the schema")
 }

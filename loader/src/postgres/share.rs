@@ -55,7 +55,7 @@ pub(super) fn read_task(
     match layout {
         Layout::Panel => {
             let rows = packed(RowStore::with_room(columns.width(), task.room));
-            let Some(rows) = copy(session, task, shared, rows, |_| Ok(true))? else {
+            let Some(rows) = copy(session, task, shared, rows, |_| true)? else {
                 return Ok(false);
             };
             let (store, kind) = rows.finish();
@@ -67,14 +67,12 @@ pub(super) fn read_task(
             let read = copy(session, task, shared, rows, |rows| {
                 let chunks = rows.store_mut().take_full();
                 let names = rows.store_mut().names();
-                chunks.into_iter().try_fold(true, |wanted, chunk| {
-                    Ok(wanted && held.push(batch::packed(columns, names, chunk)?))
-                })
+                chunks.into_iter().all(|chunk| held.push(batch::packed(columns, names, chunk)))
             })?;
             let Some(rows) = read else { return Ok(false) };
             let (names, chunks) = rows.finish().0.finish();
             for chunk in chunks {
-                held.push(batch::packed(columns, &names, chunk)?);
+                held.push(batch::packed(columns, &names, chunk));
             }
             Ok(held.release())
         }
@@ -82,7 +80,7 @@ pub(super) fn read_task(
             let mut held = Held::new(&mut deliver);
             let rows = TypedRows::new(Arc::clone(columns), Arc::clone(&plan.filter));
             let read = copy(session, task, shared, rows, |rows| {
-                Ok(rows.rows() < most || held.push(rows.take()))
+                rows.rows() < most || held.push(rows.take())
             })?;
             let Some(mut rows) = read else { return Ok(false) };
             if rows.rows() > 0 {
@@ -100,31 +98,26 @@ fn copy<R: DecodeRow>(
     task: &Task,
     shared: &Shared,
     rows: R,
-    mut each: impl FnMut(&mut R) -> Result<bool, LoadError>,
+    mut each: impl FnMut(&mut R) -> bool,
 ) -> Result<Option<R>, LoadError> {
     let place = rows.columns().place.clone();
     let (mut bytes, mut told) = (0, (0, 0));
-    let mut unwanted = Ok(false);
+    let mut unwanted = false;
     let copied = session.copy(&task.copy, rows, |decoder, length| {
         bytes += length as u64;
         if decoder.seen() - told.0 >= COUNT_EVERY {
             shared.count(decoder.seen() - told.0, bytes - told.1);
             told = (decoder.seen(), bytes);
         }
-        match each(decoder.rows_mut()) {
-            Ok(true) => ControlFlow::Continue(()),
-            Ok(false) => {
-                unwanted = Ok(true);
-                ControlFlow::Break(())
-            }
-            Err(error) => {
-                unwanted = Err(error);
-                ControlFlow::Break(())
-            }
+        if each(decoder.rows_mut()) {
+            ControlFlow::Continue(())
+        } else {
+            unwanted = true;
+            ControlFlow::Break(())
         }
     });
     let decoder = copied.inspect_err(|_| shared.discount(told.0))?;
-    if unwanted? {
+    if unwanted {
         return Ok(None);
     }
     shared.count(decoder.seen() - told.0, bytes - told.1);

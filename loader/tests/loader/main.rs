@@ -8,7 +8,10 @@
 mod cache;
 mod connect;
 mod files;
+mod peers;
 mod postgres;
 mod snapshot;
+mod stream;
 mod support;
 mod tasks;
+mod types;

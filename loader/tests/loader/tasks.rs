@@ -132,7 +132,7 @@ fn null_keys_are_never_dropped() {
         assert!(error.contains("is empty; every row needs its series and time"), "{error}");
         let whole = PostgresReader::open(&source, Columns::Wide).unwrap();
         let batches: Vec<_> = whole.map(Result::unwrap).collect();
-        let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+        let rows: usize = batches.iter().map(arrow::array::RecordBatch::num_rows).sum();
         let nulls = |column: usize| -> usize {
             batches.iter().map(|batch| batch.column(column).null_count()).sum()
         };
