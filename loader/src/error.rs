@@ -296,6 +296,14 @@ pub enum LoadError {
         /// User, host, port and database.
         server: String,
     },
+    /// The server takes connections and then says nothing.
+    #[error(
+        "{server} does not answer; is it a PostgreSQL server, and not stuck? connect_timeout in source.url says how many seconds to wait"
+    )]
+    NoAnswer {
+        /// User, host, port and database.
+        server: String,
+    },
     /// The server cannot be reached, or refuses.
     #[error("cannot connect to {server}")]
     Connect {
@@ -322,7 +330,7 @@ pub enum LoadError {
         /// Table or query.
         place: String,
         /// What went wrong.
-        source: std::io::Error,
+        source: ::postgres::Error,
     },
     /// Connections cannot be made to see the same snapshot.
     #[error(

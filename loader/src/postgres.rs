@@ -7,17 +7,20 @@
 
 mod batch;
 mod crew;
+mod member;
 mod parameters;
 mod password;
 mod plan;
 mod ranges;
 mod reader;
+mod roster;
 mod server;
 mod session;
 mod share;
 mod sql;
 mod tasks;
 mod tls;
+mod wire;
 
 pub(crate) use parameters::without_password;
 pub use reader::{Columns, PostgresReader};
@@ -27,7 +30,7 @@ use crate::{
     LoadError, SourceSettings, assemble::Table, copy::packed::common_kind, progress::Tell,
     rows::RowStore,
 };
-use crew::{Crew, Event};
+use crew::{Crew, Event, Order};
 use millstream_stage::TimeKind;
 use plan::Plan;
 use server::Server;
@@ -71,6 +74,7 @@ pub(crate) fn read(
                 let server = server.name();
                 tracing::warn!(server, restarts, %error, "the snapshot is lost: starting again");
             }
+            Err(Broken::Lost(error @ LoadError::Snapshot { .. })) => return Err(error),
             Err(Broken::Lost(error)) => {
                 let server = server.name().to_owned();
                 return Err(LoadError::Snapshot { server, source: Some(Box::new(error)) });
@@ -85,7 +89,7 @@ pub(crate) fn read(
 /// Whatever keeps it from being reached.
 pub fn server_version(settings: &SourceSettings) -> Result<String, LoadError> {
     let server = Server::new(settings)?;
-    let mut session = Session::begin(&server, server.connect()?, None)?;
+    let mut session = Session::begin(&server, server.connect()?, None, None)?;
     let rows = session.text_rows("SELECT version()", "say its version")?;
     Ok(rows.into_iter().flatten().flatten().next().unwrap_or_default())
 }
@@ -101,7 +105,7 @@ pub fn copy_commands(
 ) -> Result<Vec<String>, LoadError> {
     settings.check()?;
     let server = Server::new(settings)?;
-    let mut session = Session::begin(&server, server.connect()?, None)?;
+    let mut session = Session::begin(&server, server.connect()?, None, None)?;
     let plan = Plan::new(&mut session, settings, required)?;
     Ok(plan.tasks.list.into_iter().map(|task| task.copy).collect())
 }
@@ -114,7 +118,13 @@ fn attempt(
     again: bool,
     tell: &mut Tell<'_>,
 ) -> Result<Table, Broken> {
-    let mut crew = Crew::start(server, settings, required, Layout::Panel, again);
+    let mut crew = Crew::start(Order {
+        server: server.clone(),
+        settings: settings.clone(),
+        required: required.to_vec(),
+        layout: Layout::Panel,
+        patience: again,
+    });
     let mut plan: Option<Arc<Plan>> = None;
     let mut parts: Vec<Option<RowStore>> = Vec::new();
     let mut time_kind: Option<TimeKind> = None;
@@ -126,7 +136,6 @@ fn attempt(
                     server = server.name(),
                     tasks = made.tasks.list.len(),
                     connections = made.tasks.connections,
-                    first = made.tasks.list[0].copy,
                     "reading"
                 );
                 crew.complete(&made);
@@ -144,6 +153,10 @@ fn attempt(
             Some(Event::Done) => unfinished -= 1,
             Some(Event::Lost(error)) => return Err(Broken::Lost(error)),
             Some(Event::Failed(error)) => return Err(Broken::Failed(error)),
+            Some(Event::Panicked) => {
+                drop(crew);
+                unreachable!("dropping the crew raises the panic again");
+            }
             None => {}
         }
         let (rows, bytes) = crew.received();

@@ -71,6 +71,13 @@ impl RowStore {
         self.names.code(name)
     }
 
+    /// The code of the series that was asked for last, if it has this name. Neighbouring rows mostly
+    /// share their series, and to compare bytes is all it takes then.
+    pub(crate) fn same_as_last(&self, name: &[u8]) -> Option<u32> {
+        let last = self.names.names.get(self.names.last as usize)?;
+        (last.as_bytes() == name).then_some(self.names.last)
+    }
+
     /// The names so far; a code is a position in this list.
     pub(crate) fn names(&self) -> &[String] {
         &self.names.names

@@ -7,6 +7,9 @@ use crate::{LoadError, postgres};
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroUsize};
 
+/// More would only be in each other's way.
+const MOST_CONNECTIONS: usize = 256;
+
 /// Where rows come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -161,6 +164,13 @@ impl SourceSettings {
                 key: "where",
                 value: self.filter.clone().unwrap_or_default(),
                 expected: "a condition on rows works with kind = \"postgres\" only; use source.symbols, source.from and source.to instead",
+            });
+        }
+        if self.connections.get() > MOST_CONNECTIONS {
+            return Err(LoadError::Setting {
+                key: "connections",
+                value: self.connections.to_string(),
+                expected: "no server is faster for more than 256 of them",
             });
         }
         if self.series_column().is_none() && !self.symbols.is_empty() {

@@ -6,7 +6,7 @@
 use super::{
     BadValue, CopyColumns, DecodeRow, Stop, Unfit, array,
     cursor::{Cursor, Cut},
-    fields::{BadTime, Scalar, ValueField},
+    fields::{BadTime, KeyField, Scalar, ValueField},
 };
 use crate::{LoadError, filter::RowFilter, rows::RowStore, time, wide::ONE_SERIES};
 use millstream_stage::TimeKind;
@@ -63,6 +63,32 @@ impl PackedRows {
         (self.store, self.time_kind)
     }
 
+    /// The code of a series that is the one of the row before.
+    fn known(&self, series: Option<&[u8]>) -> Option<u32> {
+        match self.columns.series {
+            Some((_, KeyField::Text)) => self.store.same_as_last(series?),
+            _ => None,
+        }
+    }
+
+    /// The code of a series.
+    fn code(&mut self, series: Option<&[u8]>, time: Option<&[u8]>) -> Result<u32, LoadError> {
+        let columns = &*self.columns;
+        let name = match (&columns.series, series) {
+            (None, _) => ONE_SERIES,
+            (Some((column, field)), Some(bytes)) => match field.decode(bytes, &mut self.scratch) {
+                Some("") => return Err(columns.empty_key(column, None, time)),
+                Some(name) => name,
+                None => {
+                    let row = columns.row_id(None, time);
+                    return Err(columns.bad_key(column, field.name(), bytes, row));
+                }
+            },
+            (Some((column, _)), None) => return Err(columns.empty_key(column, None, time)),
+        };
+        Ok(self.store.code(name))
+    }
+
     /// Only a text column can change its mind; dates among timestamps are midnights.
     fn meet_kind(&mut self, found: TimeKind) -> Result<(), LoadError> {
         let kind = common_kind(self.time_kind, found, &self.columns)?;
@@ -102,22 +128,11 @@ impl DecodeRow for PackedRows {
             Some((bytes, Err(bad))) => return Err(bad_time(columns, bad, bytes, series).into()),
             None => return Err(columns.empty_key(&columns.time.0, series, time).into()),
         };
-        let name = match (&columns.series, series) {
-            (None, _) => ONE_SERIES,
-            (Some((column, field)), Some(bytes)) => match field.decode(bytes, &mut self.scratch) {
-                Some("") => return Err(columns.empty_key(column, None, time).into()),
-                Some(name) => name,
-                None => {
-                    let row = columns.row_id(None, time);
-                    return Err(columns.bad_key(column, field.name(), bytes, row).into());
-                }
-            },
-            (Some((column, _)), None) => return Err(columns.empty_key(column, None, time).into()),
-        };
-        if !self.filter.admits_time(at) {
-            fields.skip(columns.values.len())?;
-        } else {
-            let code = self.store.code(name);
+        if self.filter.admits_time(at) {
+            let code = match self.known(series) {
+                Some(code) => code,
+                None => self.code(series, time)?,
+            };
             match fill(&self.runs, fields, self.store.push(code, at)) {
                 Ok(()) => {}
                 Err(Unfilled::Cut(cut)) => {
@@ -125,9 +140,12 @@ impl DecodeRow for PackedRows {
                     return Err(cut.into());
                 }
                 Err(Unfilled::Bad(bad)) => {
-                    return Err(columns.bad_value(bad, columns.row_id(series, time)).into());
+                    let row = self.columns.row_id(series, time);
+                    return Err(self.columns.bad_value(bad, row).into());
                 }
             }
+        } else {
+            fields.skip(columns.values.len())?;
         }
         if self.time_kind != Some(kind) {
             self.meet_kind(kind)?;

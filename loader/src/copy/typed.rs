@@ -8,7 +8,7 @@ use super::{
     BadValue, CopyColumns, DecodeRow, Stop, Unfit, ValueColumn, array,
     cursor::Cursor,
     fields::{self, IntegerField, Scalar, TimeField, ValueField, fixed},
-    packed::bad_time,
+    packed::{bad_time, common_kind},
 };
 use crate::filter::RowFilter;
 use arrow::{
@@ -22,6 +22,7 @@ use arrow::{
     },
     datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit},
 };
+use millstream_stage::TimeKind;
 use std::sync::Arc;
 
 /// The rows of a stream, column by column.
@@ -34,6 +35,7 @@ pub(crate) struct TypedRows {
     time: ScalarBuilder,
     values: Vec<ValueBuilder>,
     rows: usize,
+    time_kind: Option<TimeKind>,
     scratch: String,
 }
 
@@ -68,6 +70,7 @@ impl TypedRows {
             time: ScalarBuilder::for_time(columns.time.1),
             values,
             rows: 0,
+            time_kind: None,
             scratch: String::new(),
             columns,
             filter,
@@ -101,7 +104,14 @@ impl DecodeRow for TypedRows {
         let series = if columns.series.is_some() { fields.field()? } else { None };
         let time = fields.field()?;
         let at = match time.map(|bytes| (bytes, columns.time.1.decode(bytes))) {
-            Some((_, Ok((at, _)))) => Some(at),
+            Some((_, Ok((at, kind)))) => {
+                if self.time_kind != Some(kind) {
+                    let kind = common_kind(self.time_kind, kind, columns)?;
+                    self.filter.check_kind(kind)?;
+                    self.time_kind = Some(kind);
+                }
+                Some(at)
+            }
             Some((bytes, Err(bad))) => return Err(bad_time(columns, bad, bytes, series).into()),
             None => None,
         };

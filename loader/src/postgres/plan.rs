@@ -28,8 +28,10 @@ pub(crate) struct Plan {
     /// How many of the values a model sees.
     pub(crate) inputs: usize,
     pub(crate) tasks: Tasks,
-    /// A statement that reads nothing but keeps the tables from being rewritten while it is not
-    /// undone: page numbers would mean other rows.
+    /// The table to lock before a snapshot is taken or adopted.
+    pub(crate) lock: Option<String>,
+    /// A statement that reads nothing, but after which nothing that a task reads can be rewritten
+    /// before the transaction ends: page numbers would mean other rows.
     pub(crate) hold: String,
 }
 
@@ -63,8 +65,15 @@ impl Plan {
 
         let rows = Rows::new(&relation, &columns, settings, &filter)?;
         let tasks = tasks::cut(session, &relation, &columns, &rows, settings)?;
-        let hold = format!("SELECT FROM {} LIMIT 0", relation.sql);
-        Ok(Plan { columns: Arc::new(columns), filter: Arc::new(filter), inputs, tasks, hold })
+        let hold = format!("{} LIMIT 0", rows.select_all());
+        Ok(Plan {
+            columns: Arc::new(columns),
+            filter: Arc::new(filter),
+            inputs,
+            tasks,
+            lock: sql::table_to_lock(settings)?,
+            hold,
+        })
     }
 }
 

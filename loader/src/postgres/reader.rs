@@ -2,7 +2,7 @@
 
 use super::{
     batch,
-    crew::{Crew, Event},
+    crew::{Crew, Event, Order},
     plan::Plan,
     server::Server,
     share::{Layout, Part},
@@ -44,12 +44,12 @@ pub enum Columns {
 /// # Ok::<(), millstream_loader::LoadError>(())
 /// ```
 pub struct PostgresReader {
-    crew: Crew,
+    /// `None` when there is nothing more to read.
+    crew: Option<Crew>,
     plan: Arc<Plan>,
     schema: SchemaRef,
     unfinished: usize,
     rows: u64,
-    ended: bool,
 }
 
 impl PostgresReader {
@@ -79,11 +79,21 @@ impl PostgresReader {
             Columns::Packed => Layout::Packed { rows: rows.get() },
             Columns::Wide => Layout::Wide { rows: rows.get() },
         };
-        let mut crew = Crew::start(&server, settings, &[], layout, false);
+        let mut crew = Crew::start(Order {
+            server,
+            settings: settings.clone(),
+            required: Vec::new(),
+            layout,
+            patience: false,
+        });
         let plan = loop {
             match crew.next(Duration::MAX) {
                 Some(Event::Planned(plan)) => break plan,
                 Some(Event::Lost(error) | Event::Failed(error)) => return Err(error),
+                Some(Event::Panicked) => {
+                    drop(crew);
+                    unreachable!("dropping the crew raises the panic again");
+                }
                 Some(Event::Part(..) | Event::Done) | None => {}
             }
         };
@@ -93,7 +103,7 @@ impl PostgresReader {
             Columns::Wide => typed::schema(&plan.columns),
         };
         let unfinished = plan.tasks.list.len();
-        Ok(PostgresReader { crew, plan, schema, unfinished, rows: 0, ended: false })
+        Ok(PostgresReader { crew: Some(crew), plan, schema, unfinished, rows: 0 })
     }
 
     /// The columns of every batch.
@@ -109,8 +119,9 @@ impl PostgresReader {
         self.plan.tasks.rows
     }
 
+    /// Lets go of the connections.
     fn end(&mut self, error: Option<LoadError>) -> Option<Result<RecordBatch, LoadError>> {
-        self.ended = true;
+        self.crew = None;
         error.map(Err)
     }
 }
@@ -119,11 +130,11 @@ impl Iterator for PostgresReader {
     type Item = Result<RecordBatch, LoadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while !self.ended {
+        while let Some(crew) = &self.crew {
             if self.unfinished == 0 {
                 return self.end(None);
             }
-            match self.crew.next(Duration::MAX) {
+            match crew.next(Duration::MAX) {
                 Some(Event::Part(_, Part::Batch(batch))) => {
                     self.rows += batch.num_rows() as u64;
                     return Some(Ok(batch));
@@ -138,10 +149,14 @@ impl Iterator for PostgresReader {
                     };
                     return self.end(Some(error));
                 }
+                Some(Event::Panicked) => {
+                    self.crew = None;
+                    unreachable!("dropping the crew raises the panic again");
+                }
                 Some(Event::Part(_, Part::Rows(..)) | Event::Planned(_)) => {
                     unreachable!("record batches were asked for, and the plan was made")
                 }
-                None => return self.end(None),
+                None => unreachable!("the crew itself holds a sender, and the wait has no end"),
             }
         }
         None

@@ -8,10 +8,11 @@ use super::{
     parameters::{Parameters, pair},
     password::Passwords,
     tls::Tls,
+    wire::{self, Wire},
 };
 use crate::{LoadError, SourceSettings};
 use ::postgres::{
-    CancelToken, Client, Config, NoTls,
+    NoTls,
     config::{LoadBalanceHosts, SslMode},
 };
 use std::{
@@ -24,6 +25,7 @@ use std::{
     path::PathBuf,
     time::Duration,
 };
+use tokio_postgres::{CancelToken, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Keys that the `postgres` crate understands as libpq does.
@@ -132,7 +134,7 @@ impl Server {
     }
 
     /// Connects to the first host that lets us in.
-    pub(crate) fn connect(&self) -> Result<Client, LoadError> {
+    pub(crate) fn connect(&self) -> Result<Wire, LoadError> {
         let mut order: Vec<&Host> = self.hosts.iter().collect();
         if order[0].config.get_load_balance_hosts() == LoadBalanceHosts::Random {
             let random = RandomState::new();
@@ -151,9 +153,10 @@ impl Server {
         self.attempt(last)
     }
 
-    /// Asks the server to stop what a connection is doing, with the same TLS settings.
-    pub(crate) fn cancel(&self, token: &CancelToken) -> Result<(), ::postgres::Error> {
-        token.cancel_query(self.connector.clone())
+    /// Asks the server to stop what a connection is doing, with the same TLS settings; says whether
+    /// the request got there.
+    pub(crate) fn cancel(&self, token: &CancelToken) -> bool {
+        wire::cancel(token, self.connector.clone())
     }
 
     /// Whether the connection string's `options` set a server parameter, in one of the forms
@@ -174,18 +177,21 @@ impl Server {
         false
     }
 
-    fn attempt(&self, host: &Host) -> Result<Client, LoadError> {
-        let error = match host.config.connect(self.connector.clone()) {
-            Ok(client) => return Ok(client),
-            Err(error) => error,
+    fn attempt(&self, host: &Host) -> Result<Wire, LoadError> {
+        let error = match Wire::connect(&host.config, self.connector.clone()) {
+            Some(Ok(wire)) => return Ok(wire),
+            Some(Err(error)) => error,
+            None => return Err(LoadError::NoAnswer { server: host.name.clone() }),
         };
+        let mut plain = host.config.clone();
+        plain.ssl_mode(SslMode::Disable);
         if self.tls.allows_plain(&error)
-            && let Ok(client) = host.config.clone().ssl_mode(SslMode::Disable).connect(NoTls)
+            && let Some(Ok(wire)) = Wire::connect(&plain, NoTls)
         {
             let error: &dyn std::error::Error = &error;
             let server = &host.name;
             tracing::warn!(error, server, "connected without encryption, as sslmode=prefer allows");
-            return Ok(client);
+            return Ok(wire);
         }
         let server = host.name.clone();
         Err(match self.tls.explain(&server, error) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::SourceKind;
-use ::postgres::error::SqlState;
+use ::postgres::{SimpleQueryMessage, error::SqlState};
 use support::{
     authority::Authority,
     server::{Options, Server as TestServer},
@@ -102,15 +102,24 @@ fn options_are_found_in_every_form() {
 /// Waits for the statement to run, cancels it, and sees it end.
 fn check_cancel(url: &str) {
     let server = server(url).unwrap();
-    let mut client = server.connect().unwrap();
-    let mut watcher = server.connect().unwrap();
-    let pid: i32 = client.query_one("select pg_backend_pid()", &[]).unwrap().get(0);
+    let client = server.connect().unwrap();
+    let watcher = server.connect().unwrap();
+    let rows = |wire: &Wire, sql: &str| -> Vec<String> {
+        let row = |message: &SimpleQueryMessage| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        };
+        wire.simple_query(sql).unwrap().iter().filter_map(row).collect()
+    };
+    let pid = rows(&client, "select pg_backend_pid()").remove(0);
     let token = client.cancel_token();
     let sleeper = std::thread::spawn(move || client.batch_execute("select pg_sleep(600)"));
-    let running = "select 1 from pg_stat_activity
-        where pid = $1 and state = 'active' and query like '%sleep%'";
-    while watcher.query(running, &[&pid]).unwrap().is_empty() {}
-    server.cancel(&token).unwrap();
+    let running = format!(
+        "select 1 from pg_stat_activity
+         where pid = {pid} and state = 'active' and query like '%sleep%'"
+    );
+    while rows(&watcher, &running).is_empty() {}
+    assert!(server.cancel(&token));
     let error = sleeper.join().unwrap().unwrap_err();
     assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED), "{error:?}");
 }

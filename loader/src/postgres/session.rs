@@ -1,57 +1,69 @@
 //! [`Session`]: one connection in a read-only transaction that sees the shared snapshot.
 //!
 //! The first session takes a snapshot; every other adopts one that a living session has exported.
-//! A session exports its snapshot as soon as it has it, long before anyone might need it: one that
-//! is busy copying cannot be asked. What to read, and what to do about errors, is not known here.
+//! Sessions export the snapshot before they read, long before anyone might need it: one that is
+//! busy copying cannot be asked. What to read, and what to do about errors, is not known here.
 
-use super::server::Server;
+use super::{
+    server::Server,
+    wire::{CopyError, Wire},
+};
 use crate::{
     LoadError,
     copy::{CopyDecoder, DecodeRow},
 };
-use ::postgres::{CancelToken, Client, SimpleQueryMessage, Statement, error::SqlState};
-use std::{io::BufRead, ops::ControlFlow};
+use ::postgres::{SimpleQueryMessage, Statement, error::SqlState};
+use std::ops::ControlFlow;
+use tokio_postgres::CancelToken;
 
-/// Settings of the server that would end or distort a long read, as `pg_dump` sets them, and what
-/// they become. Scans that start where another one is, and parallel plans, would give the rows of
-/// a query in another order each time. Servers that do not know one of them skip it.
-const SETTINGS: [(&str, &str); 7] = [
-    ("statement_timeout", "0"),
-    ("idle_in_transaction_session_timeout", "0"),
-    ("transaction_timeout", "0"),
+/// Limits of the server that would end a long read, lifted as `pg_dump` lifts them, unless the user
+/// wrote them into the connection string.
+const LIMITS: [&str; 3] =
+    ["statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout"];
+
+/// What would make the same SELECT give its rows in another order each time (scans that start where
+/// another one is, parallel plans), cost more than it saves, or write keys ambiguously.
+const SETTINGS: [(&str, &str); 4] = [
     ("synchronize_seqscans", "off"),
     ("max_parallel_workers_per_gather", "0"),
     ("jit", "off"),
-    // Keys are read as text and written back as literals.
     ("datestyle", "ISO"),
 ];
 
 /// A connection in the snapshot.
 pub(crate) struct Session {
     server: Server,
-    client: Client,
+    wire: Wire,
 }
 
 impl Session {
     /// Starts the transaction: with a snapshot of its own, or one that is there.
+    ///
+    /// A table named by `lock` is kept from being rewritten or emptied from before the snapshot is
+    /// taken: such changes do not keep to snapshots.
     pub(crate) fn begin(
         server: &Server,
-        client: Client,
+        wire: Wire,
+        lock: Option<&str>,
         snapshot: Option<&str>,
     ) -> Result<Self, LoadError> {
-        let mut session = Session { server: server.clone(), client };
+        let mut session = Session { server: server.clone(), wire };
         session.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "start a transaction")?;
+        if let Some(table) = lock {
+            session.lock(table)?;
+        }
         if let Some(snapshot) = snapshot {
             // The name is the server's own: digits and dashes.
             let adopt = format!("SET TRANSACTION SNAPSHOT '{snapshot}'");
-            session.run(&adopt, "adopt the snapshot of another connection")?;
+            session
+                .run(&adopt, "adopt the snapshot of another connection")
+                .map_err(|error| gone(server, error))?;
         }
-        let wanted: Vec<String> = SETTINGS
-            .iter()
-            // A limit that the user wrote into the connection string is meant.
-            .filter(|(name, _)| !server.sets_option(name))
-            .map(|(name, value)| format!("('{name}', '{value}')"))
-            .collect();
+        let lifted =
+            LIMITS.iter().filter(|name| !server.sets_option(name)).map(|name| (*name, "0"));
+        let wanted: Vec<String> =
+            lifted.chain(SETTINGS).map(|(name, value)| format!("('{name}', '{value}')")).collect();
+        // Servers that do not know one of them skip it.
         let set = format!(
             "SELECT set_config(name, value, true) FROM (VALUES {}) AS wanted (name, value) \
              WHERE name IN (SELECT lower(s.name) FROM pg_settings s)",
@@ -59,6 +71,20 @@ impl Session {
         );
         session.run(&set, "prepare the transaction")?;
         Ok(session)
+    }
+
+    /// Locks a table against being rewritten. Some kinds cannot be locked, and one that is not
+    /// there is reported when it is described: both are left to what comes next.
+    fn lock(&mut self, table: &str) -> Result<(), LoadError> {
+        let lock = format!("SAVEPOINT unlocked; LOCK TABLE {table} IN ACCESS SHARE MODE");
+        let undo = match self.wire.batch_execute(&lock) {
+            Ok(()) => "RELEASE SAVEPOINT unlocked",
+            Err(error) if error.code().is_some_and(is_about_the_table) => {
+                "ROLLBACK TO SAVEPOINT unlocked; RELEASE SAVEPOINT unlocked"
+            }
+            Err(error) => return Err(self.refused("lock the table", error)),
+        };
+        self.run(undo, "go on after locking the table")
     }
 
     /// Makes the snapshot available to other connections, for as long as this one lives.
@@ -71,7 +97,7 @@ impl Session {
 
     /// Runs statements that give no rows, or rows that nobody needs.
     pub(crate) fn run(&mut self, sql: &str, action: &str) -> Result<(), LoadError> {
-        self.client.batch_execute(sql).map_err(|source| self.refused(action, source))
+        self.wire.batch_execute(sql).map_err(|source| self.refused(action, source))
     }
 
     /// The rows of a statement, as text.
@@ -80,19 +106,20 @@ impl Session {
         sql: &str,
         action: &str,
     ) -> Result<Vec<Vec<Option<String>>>, LoadError> {
-        let messages = self.client.simple_query(sql).map_err(|e| self.refused(action, e))?;
-        let row = |message: SimpleQueryMessage| match message {
-            SimpleQueryMessage::Row(row) => {
-                Some((0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect())
-            }
-            _ => None,
-        };
-        Ok(messages.into_iter().filter_map(row).collect())
+        let messages = self.wire.simple_query(sql).map_err(|e| self.refused(action, e))?;
+        let mut rows = Vec::new();
+        for message in messages {
+            let SimpleQueryMessage::Row(row) = message else { continue };
+            let text = |column| row.try_get(column).map(|text| text.map(str::to_owned));
+            let texts: Result<_, _> = (0..row.len()).map(text).collect();
+            rows.push(texts.map_err(|source| self.refused(action, source))?);
+        }
+        Ok(rows)
     }
 
     /// Prepares a statement, for its columns.
     pub(crate) fn describe(&mut self, sql: &str, action: &str) -> Result<Statement, LoadError> {
-        self.client.prepare(sql).map_err(|source| self.refused(action, source))
+        self.wire.prepare(sql).map_err(|source| self.refused(action, source))
     }
 
     /// Sends a COPY and decodes what comes. `each` is called after every message with its length,
@@ -108,38 +135,30 @@ impl Session {
     ) -> Result<CopyDecoder<R>, LoadError> {
         let place = rows.columns().place.clone();
         let mut decoder = CopyDecoder::new(rows);
-        let server = &self.server;
-        let mut stream = self.client.copy_out(sql).map_err(|source| LoadError::Query {
-            server: server.name().to_owned(),
-            action: format!("start copying {place}"),
-            source,
-        })?;
-        loop {
-            let bytes = stream.fill_buf().map_err(|source| LoadError::Stream {
-                server: server.name().to_owned(),
-                place: place.clone(),
-                source,
-            })?;
-            let length = bytes.len();
-            if length == 0 {
-                return Ok(decoder);
-            }
+        let copied = self.wire.copy_out(sql, |bytes| {
             decoder.feed(bytes)?;
-            stream.consume(length);
-            if each(&mut decoder, length).is_break() {
-                return Ok(decoder);
+            Ok(each(&mut decoder, bytes.len()))
+        });
+        match copied {
+            Ok(()) => Ok(decoder),
+            Err(CopyError::Taker(error)) => Err(error),
+            Err(CopyError::Start(source)) => {
+                Err(self.refused(&format!("start copying {place}"), source))
+            }
+            Err(CopyError::Stream(source)) => {
+                Err(LoadError::Stream { server: self.name(), place, source })
             }
         }
     }
 
     /// What ends the running statement from another connection.
     pub(crate) fn cancel_token(&self) -> CancelToken {
-        self.client.cancel_token()
+        self.wire.cancel_token()
     }
 
     /// Whether the connection is gone.
     pub(crate) fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.wire.is_closed()
     }
 
     fn name(&self) -> String {
@@ -154,8 +173,10 @@ impl Session {
 /// What the server said, or the connection, if an error is one of theirs.
 fn server_error(error: &LoadError) -> Option<&::postgres::Error> {
     match error {
-        LoadError::Connect { source, .. } | LoadError::Query { source, .. } => Some(source),
-        LoadError::Stream { source, .. } => source.get_ref()?.downcast_ref(),
+        LoadError::Connect { source, .. }
+        | LoadError::Handshake { source, .. }
+        | LoadError::Query { source, .. }
+        | LoadError::Stream { source, .. } => Some(source),
         _ => None,
     }
 }
@@ -164,7 +185,7 @@ fn server_error(error: &LoadError) -> Option<&::postgres::Error> {
 /// for reasons of its own.
 pub(crate) fn is_transient(error: &LoadError) -> bool {
     let Some(error) = server_error(error) else {
-        return matches!(error, LoadError::Stream { .. });
+        return matches!(error, LoadError::NoAnswer { .. });
     };
     let Some(state) = error.code() else {
         // No answer from the server at all: the connection was refused, cut or timed out.
@@ -185,16 +206,29 @@ pub(crate) fn is_transient(error: &LoadError) -> bool {
     AGAIN.contains(state) || state.code().starts_with("08")
 }
 
+/// Whether the connection failed, rather than what came over it made no sense.
 fn is_io(cause: &(dyn std::error::Error + 'static)) -> bool {
-    cause.is::<std::io::Error>()
+    let cause = cause.downcast_ref::<std::io::Error>();
+    cause.is_some_and(|cause| cause.kind() != std::io::ErrorKind::InvalidData)
 }
 
-/// Whether a snapshot that was to be adopted is no longer there.
-pub(crate) fn is_snapshot_gone(error: &LoadError) -> bool {
+/// Whether an error is about what a name means, or may be done with it.
+fn is_about_the_table(state: &SqlState) -> bool {
+    // Class 42: no such table, not one that can be locked, no right to it.
+    state.code().starts_with("42") || *state == SqlState::INVALID_SCHEMA_NAME
+}
+
+/// An error of adopting a snapshot that is no longer there, or not on this server, as such.
+fn gone(server: &Server, error: LoadError) -> LoadError {
     const GONE: [SqlState; 3] = [
         SqlState::INVALID_PARAMETER_VALUE,
         SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
         SqlState::UNDEFINED_OBJECT,
     ];
-    server_error(error).and_then(::postgres::Error::code).is_some_and(|state| GONE.contains(state))
+    match server_error(&error).and_then(::postgres::Error::code) {
+        Some(state) if GONE.contains(state) => {
+            LoadError::Snapshot { server: server.name().to_owned(), source: Some(Box::new(error)) }
+        }
+        _ => error,
+    }
 }

@@ -4,7 +4,7 @@
 //! a task whose record batches grow past [`HOLD_BYTES`] lets them go before: memory stays bounded,
 //! and its errors are final from then on.
 
-use super::{batch, crew::Shared, plan::Plan, session::Session, tasks::Task};
+use super::{batch, plan::Plan, roster::Roster, session::Session, tasks::Task};
 use crate::{
     LoadError,
     copy::{DecodeRow, packed::PackedRows, typed::TypedRows},
@@ -47,7 +47,7 @@ pub(super) fn read_task(
     plan: &Plan,
     task: &Task,
     layout: Layout,
-    shared: &Shared,
+    roster: &Roster,
     mut deliver: impl FnMut(Part) -> bool,
 ) -> Result<bool, LoadError> {
     let columns = &plan.columns;
@@ -55,7 +55,7 @@ pub(super) fn read_task(
     match layout {
         Layout::Panel => {
             let rows = packed(RowStore::with_room(columns.width(), task.room));
-            let Some(rows) = copy(session, task, shared, rows, |_| true)? else {
+            let Some(rows) = copy(session, task, roster, rows, |_| true)? else {
                 return Ok(false);
             };
             let (store, kind) = rows.finish();
@@ -64,7 +64,7 @@ pub(super) fn read_task(
         Layout::Packed { rows } => {
             let mut held = Held::new(&mut deliver);
             let rows = packed(RowStore::with_chunk_rows(columns.width(), rows));
-            let read = copy(session, task, shared, rows, |rows| {
+            let read = copy(session, task, roster, rows, |rows| {
                 let chunks = rows.store_mut().take_full();
                 let names = rows.store_mut().names();
                 chunks.into_iter().all(|chunk| held.push(batch::packed(columns, names, chunk)))
@@ -79,7 +79,7 @@ pub(super) fn read_task(
         Layout::Wide { rows: most } => {
             let mut held = Held::new(&mut deliver);
             let rows = TypedRows::new(Arc::clone(columns), Arc::clone(&plan.filter));
-            let read = copy(session, task, shared, rows, |rows| {
+            let read = copy(session, task, roster, rows, |rows| {
                 rows.rows() < most || held.push(rows.take())
             })?;
             let Some(mut rows) = read else { return Ok(false) };
@@ -96,7 +96,7 @@ pub(super) fn read_task(
 fn copy<R: DecodeRow>(
     session: &mut Session,
     task: &Task,
-    shared: &Shared,
+    roster: &Roster,
     rows: R,
     mut each: impl FnMut(&mut R) -> bool,
 ) -> Result<Option<R>, LoadError> {
@@ -106,7 +106,7 @@ fn copy<R: DecodeRow>(
     let copied = session.copy(&task.copy, rows, |decoder, length| {
         bytes += length as u64;
         if decoder.seen() - told.0 >= COUNT_EVERY {
-            shared.count(decoder.seen() - told.0, bytes - told.1);
+            roster.count(decoder.seen() - told.0, bytes - told.1);
             told = (decoder.seen(), bytes);
         }
         if each(decoder.rows_mut()) {
@@ -116,11 +116,11 @@ fn copy<R: DecodeRow>(
             ControlFlow::Break(())
         }
     });
-    let decoder = copied.inspect_err(|_| shared.discount(told.0))?;
+    let decoder = copied.inspect_err(|_| roster.discount(told.0))?;
     if unwanted {
         return Ok(None);
     }
-    shared.count(decoder.seen() - told.0, bytes - told.1);
+    roster.count(decoder.seen() - told.0, bytes - told.1);
     let read = decoder.seen();
     let rows = decoder.finish()?;
     match task.counted {

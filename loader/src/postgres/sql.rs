@@ -44,6 +44,11 @@ pub(crate) fn relation(settings: &SourceSettings) -> Result<Relation, LoadError>
     }
 }
 
+/// The table that `source.table` names, quoted; a query has none that could be locked by name.
+pub(crate) fn table_to_lock(settings: &SourceSettings) -> Result<Option<String>, LoadError> {
+    settings.table.as_deref().map(quote_path).transpose()
+}
+
 /// A SELECT of some of the rows, to be split into tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
@@ -83,17 +88,18 @@ impl Rows {
         Ok(Rows { relation: relation.sql.clone(), columns, conditions })
     }
 
-    /// Whether these are all rows of the relation.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.conditions.is_empty()
-    }
-
     /// Those of the rows for which the condition holds as well.
     #[must_use]
     pub(crate) fn with(&self, condition: Option<String>) -> Self {
         let mut rows = self.clone();
         rows.conditions.extend(condition);
         rows
+    }
+
+    /// The rows of the table itself, without those of tables that inherit from it.
+    #[must_use]
+    pub(crate) fn only(&self) -> Self {
+        Rows { relation: format!("ONLY {}", self.relation), ..self.clone() }
     }
 
     /// The SELECT for these rows and other columns.
@@ -125,7 +131,6 @@ fn time_literal(field: TimeField, bound: i64) -> Option<String> {
         TimeField::ZonedTimestamp => Some(format!("TIMESTAMPTZ '{moment}+00'")),
         TimeField::Integer(_) => Some(format!("({bound})")),
         TimeField::Clock => {
-            let moment = TimeKind::Timestamp.format(bound);
             moment.strip_prefix("1970-01-01 ").map(|clock| format!("TIME '{clock}'"))
         }
         TimeField::Text => None,

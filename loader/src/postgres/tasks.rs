@@ -51,17 +51,17 @@ struct Table {
     has_pages: bool,
     pages: u64,
     page_bytes: u64,
-    /// Rows when it was last analysed.
-    rows: Option<f64>,
 }
 
 /// What the planner says about a SELECT.
 #[derive(Debug)]
-pub(super) struct Estimate {
-    pub(super) cost: f64,
-    pub(super) rows: f64,
+struct Estimate {
+    cost: f64,
+    rows: f64,
     /// Kinds of all nodes, the topmost first.
     nodes: Vec<String>,
+    /// Whether an expression asks for the time, or for anything at random.
+    asks_outside: bool,
 }
 
 /// Cuts the rows into tasks.
@@ -72,32 +72,38 @@ pub(super) fn cut(
     rows: &Rows,
     settings: &SourceSettings,
 ) -> Result<Tasks, LoadError> {
-    let connections = settings.connections.get();
-    let row_bytes = 12 + 4 * columns.width() as u64;
     let table = match &settings.table {
         Some(_) => table(session, relation)?,
         None => None,
     };
     let plan = explain(session, &rows.select_all(), relation)?;
-    if let Some(table) = table.filter(|table| table.has_pages)
-        && (rows.is_whole() || plan.nodes[0] == "Seq Scan")
-    {
-        return Ok(by_pages(&table, &plan, rows, row_bytes, connections));
+    let one = Ok(Tasks::one(rows, plan.rows as u64));
+    if plan.may_differ() {
+        return one;
     }
-    // Each run of these may pick other rows, so they must run once only.
-    let once = plan.has("Limit") || plan.has("Sample Scan");
-    let bytes = plan.rows * row_bytes as f64;
-    if once || (bytes < TASK_BYTES[0] as f64 && plan.cost < 1e4) {
-        return Ok(Tasks::one(rows, plan.rows as u64));
+    let connections = settings.connections.get();
+    if let Some(table) = table.filter(|table| table.has_pages)
+        // Nodes below a scan would be run once for each range, and need not give the same.
+        && plan.nodes == ["Seq Scan"]
+    {
+        return Ok(by_pages(&table, &plan, rows, row_bytes(columns), connections));
     }
     // The transaction of a foreign server is another one for each of our connections, and so is
-    // what it sees: only one of them may ask.
-    let connections = if plan.has("Foreign Scan") { 1 } else { connections };
-    if settings.connections.get() > connections {
+    // what it sees: only one of them may ask, and only once.
+    if plan.has("Foreign Scan") && connections > 1 {
         let place = &relation.place;
         tracing::info!(place, "foreign tables share no snapshot: reading over one connection");
     }
+    let small = plan.rows * (row_bytes(columns) as f64) < TASK_BYTES[0] as f64 && plan.cost < 1e4;
+    if plan.has("Foreign Scan") || small || connections == 1 {
+        return one;
+    }
     by_ranges(session, relation, columns, rows, &plan, connections)
+}
+
+/// Bytes of a row in the panel.
+fn row_bytes(columns: &CopyColumns) -> u64 {
+    12 + 4 * columns.width() as u64
 }
 
 impl Tasks {
@@ -112,6 +118,16 @@ impl Estimate {
     fn has(&self, kind: &str) -> bool {
         self.nodes.iter().any(|node| node == kind)
     }
+
+    /// Whether the rows may be others when the same SELECT runs again in the same snapshot, over
+    /// another connection: what picks among rows that it takes for equal, and what asks for the
+    /// time, which a snapshot does not hold, or for a random number. What is hidden in functions is
+    /// left to the count.
+    fn may_differ(&self) -> bool {
+        let picks =
+            ["Limit", "Sample Scan", "WindowAgg", "Unique"].iter().any(|kind| self.has(kind));
+        picks || self.asks_outside
+    }
 }
 
 /// Ranges of pages. The last has no end: pages that were added since belong to it, whoever may see
@@ -123,12 +139,13 @@ fn by_pages(
     row_bytes: u64,
     connections: usize,
 ) -> Tasks {
-    let known = if rows.is_whole() { table.rows.unwrap_or(plan.rows) } else { plan.rows };
-    let bytes = (known as u64).saturating_mul(row_bytes).max(table.pages * table.page_bytes / 2);
+    let known = plan.rows as u64;
+    let bytes = known.saturating_mul(row_bytes).max(table.pages * table.page_bytes / 2);
     let count = count(bytes, connections as u64).min(table.pages.max(1));
     // Room for a third more than the average: rows are not spread evenly.
-    let room = known as u64 / count * 4 / 3;
-    let list = (0..count)
+    let room = known / count * 4 / 3;
+    let rows = rows.only();
+    let list: Vec<Task> = (0..count)
         .map(|task| {
             let border = |task: u64| task * table.pages / count;
             let from = (task > 0).then(|| format!("ctid >= '({},0)'::tid", border(task)));
@@ -136,7 +153,8 @@ fn by_pages(
             Task { copy: rows.with(from).with(to).copy(), room, counted: None }
         })
         .collect();
-    Tasks { list, connections, rows: Some(known as u64) }
+    let connections = connections.min(list.len());
+    Tasks { list, connections, rows: Some(known) }
 }
 
 /// Into how many tasks to cut so many bytes.
@@ -155,7 +173,7 @@ fn by_ranges(
     plan: &Estimate,
     connections: usize,
 ) -> Result<Tasks, LoadError> {
-    let row_bytes = 12 + 4 * columns.width() as u64;
+    let row_bytes = row_bytes(columns);
     let mut best: Option<ranges::Cuts> = None;
     let keys = columns.series.iter().map(|(name, _)| name).chain([&columns.time.0]);
     for key in keys {
@@ -219,7 +237,7 @@ fn affordable(
 fn table(session: &mut Session, relation: &Relation) -> Result<Option<Table>, LoadError> {
     let name = quote_value(&relation.sql)?;
     let sql = format!(
-        "SELECT c.relkind, c.relhassubclass, coalesce(a.amname, ''), c.reltuples, \
+        "SELECT c.relkind, c.relhassubclass, coalesce(a.amname, ''), \
          CASE WHEN c.relkind IN ('r', 'm') THEN pg_relation_size(c.oid) ELSE 0 END, \
          current_setting('block_size'), current_setting('server_version_num') \
          FROM pg_class c LEFT JOIN pg_am a ON a.oid = c.relam WHERE c.oid = to_regclass({name})"
@@ -230,14 +248,9 @@ fn table(session: &mut Session, relation: &Relation) -> Result<Option<Table>, Lo
     let number = |column: usize| text(column).parse::<f64>().unwrap_or_default();
     let plain = matches!(text(0), "r" | "m") && text(1) == "f" && text(2) == "heap";
     // Before version 14 the server would read the whole table for each range.
-    let has_pages = plain && number(6) >= 140_000.0;
-    let page_bytes = (number(5) as u64).max(1);
-    Ok(Some(Table {
-        has_pages,
-        pages: number(4) as u64 / page_bytes,
-        page_bytes,
-        rows: Some(number(3)).filter(|rows| *rows >= 0.0),
-    }))
+    let has_pages = plain && number(5) >= 140_000.0;
+    let page_bytes = (number(4) as u64).max(1);
+    Ok(Some(Table { has_pages, pages: number(3) as u64 / page_bytes, page_bytes }))
 }
 
 fn explain(
@@ -245,18 +258,18 @@ fn explain(
     select: &str,
     relation: &Relation,
 ) -> Result<Estimate, LoadError> {
-    let sql = format!("EXPLAIN (FORMAT JSON) {select}");
+    let sql = format!("EXPLAIN (VERBOSE, FORMAT JSON) {select}");
     let rows = session.text_rows(&sql, &format!("plan reading {}", relation.place))?;
     let text = rows.first().and_then(|row| row.first()?.clone()).unwrap_or_default();
     let plan: Value = serde_json::from_str(&text).unwrap_or_default();
     let top = &plan[0]["Plan"];
     let mut nodes = Vec::new();
     collect_nodes(top, &mut nodes);
-    if nodes.is_empty() {
-        nodes.push(String::new());
-    }
+    const OUTSIDE: [&str; 7] =
+        ["now()", "CURRENT_", "LOCALTIME", "_timestamp()", "timeofday()", "random()", "_uuid()"];
+    let asks_outside = OUTSIDE.iter().any(|name| text.contains(name));
     let number = |key: &str| top[key].as_f64().unwrap_or_default();
-    Ok(Estimate { cost: number("Total Cost"), rows: number("Plan Rows"), nodes })
+    Ok(Estimate { cost: number("Total Cost"), rows: number("Plan Rows"), nodes, asks_outside })
 }
 
 fn collect_nodes(node: &Value, kinds: &mut Vec<String>) {

@@ -148,6 +148,59 @@ fn twenty_killed_backends_change_nothing() {
     }
 }
 
+/// Rows written after the snapshot are not seen, also by those who come back into it.
+#[test]
+fn a_connection_comes_back_into_the_same_snapshot() {
+    let server = Server::start();
+    let mut client = connect(&server);
+    make_wide(&mut client, "millstream_test_slow", 150, 300);
+    let expected = load(&table(&server, "millstream_test_slow")).unwrap();
+    let mut killed = 0;
+    let panel = load_disturbed(&slow(&server), move |_| {
+        // One at a time, when both are there, so that one of them always holds the snapshot.
+        if killed < 4 && client.query(VICTIMS, &[]).unwrap().len() == 2 {
+            let more = "INSERT INTO millstream_test_slow (symbol, trade_date, close_pct)
+                SELECT 'ZZ', date '2020-01-01' + n, 5 FROM generate_series(1, 100) n
+                ON CONFLICT DO NOTHING";
+            client.execute(more, &[]).unwrap();
+            let oldest = "AND state = 'active' ORDER BY backend_start LIMIT 1";
+            killed += kill(&mut client, oldest);
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap_or_else(|error| panic!("{}", chain(&error)));
+    assert_eq!(panel.schema(), expected.schema());
+    assert_eq!(rows(&panel), rows(&expected));
+}
+
+/// Somebody wants to change the table, waits for the readers to end, and makes every reader wait
+/// that comes after. Those that are in must be able to end.
+#[test]
+fn a_change_of_the_table_that_waits_for_us_does_not_stop_us() {
+    let server = Server::start();
+    let mut client = connect(&server);
+    make_wide(&mut client, "millstream_test_slow", 150, 300);
+    let changer = connect(&server);
+    let mut changing = Some(changer);
+    let (sender, changed) = std::sync::mpsc::channel();
+    let panel = load_disturbed(&slow(&server), move |_| {
+        if let Some(mut changer) = changing.take() {
+            let change = "ALTER TABLE millstream_test_slow ADD COLUMN later int";
+            sender.send(thread::spawn(move || changer.batch_execute(change))).unwrap();
+            let waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'";
+            while client.query(waits, &[]).unwrap().is_empty() {
+                thread::yield_now();
+            }
+            // Whoever comes back now queues behind the change, which waits for the other one.
+            assert_eq!(kill(&mut client, "AND state = 'active' LIMIT 1"), 1);
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!((panel.row_count(), panel.schema().width()), (45_000, 41));
+    changed.recv().unwrap().join().unwrap().unwrap();
+}
+
 #[test]
 fn a_lost_snapshot_is_taken_anew() {
     let server = Server::start();

@@ -6,7 +6,10 @@ use arrow::{
     datatypes::{DataType, Date32Type, Float32Type},
 };
 use millstream_loader::{Columns, LoadError, PostgresReader, SourceSettings};
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 /// Rows by series and day, as bits.
 type Rows = BTreeMap<(String, i64), Vec<u32>>;
@@ -94,7 +97,9 @@ fn batches_wait_for_whoever_takes_them() {
     // The server has nothing to do once both connections wait for us.
     let waits = "SELECT count(*) = 2 AND bool_and(wait_event_type = 'Client') FROM pg_stat_activity
         WHERE application_name = 'millstream'";
+    let since = Instant::now();
     while !client.query_one(waits, &[]).unwrap().get::<_, bool>(0) {
+        assert!(since.elapsed() < Duration::from_secs(60), "somebody is still being served");
         std::thread::yield_now();
     }
     let mut all = vec![first];
