@@ -25,6 +25,11 @@ struct Own {
 impl Server {
     /// Starts a server, or finds the one that the environment names.
     pub(crate) fn start() -> Self {
+        Server::with("")
+    }
+
+    /// As [`start`](Self::start), with more options for a server of its own: `-c name=value …`.
+    pub(crate) fn with(more: &str) -> Self {
         if let Ok(url) = env::var("MILLSTREAM_TEST_POSTGRES_URL") {
             return Server { url, _own: None };
         }
@@ -42,7 +47,7 @@ impl Server {
         own.run("initdb", &["-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-sync"]);
         let socket = own.dir.path().to_str().unwrap();
         let options =
-            format!("-c listen_addresses= -c unix_socket_directories={socket} -c fsync=off");
+            format!("-c listen_addresses= -c unix_socket_directories={socket} -c fsync=off {more}");
         let log = own.dir.path().join("log");
         let log = log.to_str().unwrap();
         own.run("pg_ctl", &["-D", data, "-w", "-t", "60", "-l", log, "-o", &options, "start"]);
