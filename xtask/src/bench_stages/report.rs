@@ -140,6 +140,7 @@ impl Report {
             .expect("a String takes every write");
         }
         for Skipped { stage, case, reason } in &self.skipped {
+            let reason = reason.replace('|', r"\|");
             writeln!(text, "| {stage} | {case} | skipped | | {reason} | |")
                 .expect("a String takes every write");
         }
@@ -266,10 +267,11 @@ mod tests {
         report.skipped.push(Skipped {
             stage: "loader".into(),
             case: "postgres".into(),
-            reason: "no server".into(),
+            reason: "no server | no programs".into(),
         });
         let text = report.markdown(Against::Floors);
-        assert!(text.ends_with("|\n| loader | postgres | skipped | | no server | |\n"), "{text}");
+        let line = "| loader | postgres | skipped | | no server \\| no programs | |\n";
+        assert!(text.ends_with(line), "{text}");
     }
 
     #[test]
