@@ -3,7 +3,7 @@
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help pipeline test bench-stages lint
+.PHONY: help pipeline test bench-stages bench-peers lint
 
 help: ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | \
@@ -17,6 +17,9 @@ test: ## Run everything CI runs
 
 bench-stages: ## Benchmark the stages against their floors
 	cargo xtask bench-stages $(ARGS)
+
+bench-peers: ## Benchmark reading PostgreSQL beside other readers
+	cargo xtask bench-peers $(ARGS)
 
 lint: ## Check formatting, clippy, tidy and docs
 	cargo xtask lint $(ARGS)

@@ -1,24 +1,26 @@
 //! `bench-stages`: how close each stage comes to the floor it is measured against.
 //!
-//! Runs the criterion benches and turns their results into one report. It measures nothing
-//! itself; what a case does is in the bench file of its stage.
+//! Runs the criterion benches and the loader's own bench, and turns their results into one
+//! report. It measures nothing itself; what a case does is in the bench file of its stage.
 
-mod machine;
+pub(crate) mod loader;
+pub(crate) mod machine;
 mod measurements;
-mod report;
+pub(crate) mod report;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
 use crate::error::Error;
 use crate::flags::{BenchStagesFlags, SetupFlags};
 use crate::workspace::Workspace;
-use crate::{process, setup};
+use crate::{postgres_server, process, setup};
 
-use report::Report;
+use report::{Against, Report};
 
-/// The packages with benches named `<stage>/<case>`.
+/// The packages with criterion benches, whose groups are named `<stage>/<case>`.
 const PACKAGES: [&str; 2] = ["millstream-stage", "millstream-normalize"];
 
 /// Runs the task.
@@ -31,7 +33,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchStagesFlags) -> Result<(),
         Some(path) => Some((path, Report::read(path)?)),
         None => None,
     };
-    setup::run(workspace, &SetupFlags { with_postgres: true })?;
+    setup::run(workspace, &SetupFlags::default())?;
     let target = workspace.metadata()?.target_directory;
     let criterion = target.join("criterion");
 
@@ -43,17 +45,14 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchStagesFlags) -> Result<(),
     if measurements.is_empty() {
         return Err(Error::NoBenchmarks { folder: criterion });
     }
-    let cases = measurements::pair(measurements)?;
-    let report = Report::new(commit(workspace), machine::describe(), cases);
+    let mut cases = measurements::pair(measurements)?;
 
     let folder = target.join("bench-stages");
     fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
-    let json = folder.join("stages.json");
-    fs::write(&json, report.json()).map_err(Error::file("write", &json))?;
-    let markdown = folder.join("stages.md");
-    fs::write(&markdown, report.markdown()).map_err(Error::file("write", &markdown))?;
-    print!("{}", report.markdown());
-    eprintln!("written to {} and stages.md beside it", json.display());
+    let loader = loader(workspace, &folder, flags.quick)?;
+    cases.extend(loader.cases);
+    let report = Report::new(commit(workspace), machine::describe(), cases, loader.skipped);
+    report.publish(&folder, Against::Floors)?;
 
     let Some((path, old)) = old else { return Ok(()) };
     let slower = report.slower_than(&old, flags.tolerance);
@@ -65,6 +64,19 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchStagesFlags) -> Result<(),
         count => {
             let percent = flags.tolerance * 100.0;
             Err(Error::Slower { count, percent, old: path.clone() })
+        }
+    }
+}
+
+/// The loader's cases, or why there are none: on a machine without PostgreSQL the other stages are
+/// still worth measuring.
+fn loader(workspace: &Workspace, folder: &Path, quick: bool) -> Result<loader::Results, Error> {
+    match postgres_server::provide() {
+        Ok(()) => loader::run(workspace, folder, quick, None),
+        Err(error) => {
+            let reason = error.with_causes();
+            eprintln!("SKIPPED: the loader's benchmark of PostgreSQL: {reason}");
+            Ok(loader::Results::none(reason))
         }
     }
 }
@@ -83,7 +95,8 @@ fn bench_command(workspace: &Workspace, quick: bool) -> Command {
     command
 }
 
-fn commit(workspace: &Workspace) -> Option<String> {
+/// Which commit is measured.
+pub(crate) fn commit(workspace: &Workspace) -> Option<String> {
     let mut command = Command::new("git");
     command.current_dir(workspace.root()).args(["describe", "--always", "--dirty", "--abbrev=12"]);
     let output = command.output().ok().filter(|output| output.status.success())?;

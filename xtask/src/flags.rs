@@ -46,8 +46,16 @@ pub(crate) enum Task {
 
     /// Benchmark the stages against their floors
     ///
-    /// Writes stages.json and stages.md to target/bench-stages and prints the table.
+    /// Writes stages.json and stages.md to target/bench-stages and prints the table. The loader's
+    /// cases start a PostgreSQL server of their own, and are skipped where there is none.
     BenchStages(BenchStagesFlags),
+
+    /// Benchmark reading PostgreSQL beside ConnectorX, DuckDB, polars and ADBC
+    ///
+    /// Installs pinned versions of them with pip in target/bench-peers/venv, lets them and the
+    /// loader read one table in turns, checks that all read the same, writes peers.json and
+    /// peers.md to target/bench-peers and prints the table.
+    BenchPeers(BenchPeersFlags),
 
     /// Remove what the pipeline made in this workspace: .millstream/ and runs/
     CleanData(CleanDataFlags),
@@ -87,6 +95,13 @@ pub(crate) struct BenchStagesFlags {
     /// By how much a case's ratio may fall, as a fraction of the old ratio
     #[arg(long, value_name = "FRACTION", default_value_t = 0.10, requires = "compare")]
     pub(crate) tolerance: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchPeersFlags {
+    /// Fewer rows and rounds: a minute instead of ten, for a first look
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 #[derive(Debug, Args)]

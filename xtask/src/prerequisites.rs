@@ -43,6 +43,12 @@ pub(crate) enum Missing {
     Pip,
 
     #[error(
+        "no python3, which the loader's peers run in; install it (Debian, Ubuntu: \
+         apt-get install python3 python3-venv; Fedora: dnf install python3)"
+    )]
+    PeersPython,
+
+    #[error(
         "no PostgreSQL server programs (initdb, postgres) for the tests; install them \
          (Debian, Ubuntu: apt-get install postgresql; Fedora: dnf install postgresql-server) \
          or set MILLSTREAM_TEST_POSTGRES_URL to a server that the tests may use"
@@ -150,7 +156,13 @@ mod tests {
 
     #[test]
     fn every_message_is_one_line_that_says_what_to_do() {
-        let all = [Missing::Compiler, Missing::Python, Missing::Pip, Missing::Postgres];
+        let all = [
+            Missing::Compiler,
+            Missing::Python,
+            Missing::Pip,
+            Missing::PeersPython,
+            Missing::Postgres,
+        ];
         for missing in all {
             let text = missing.to_string();
             assert!(text.contains("install") && !text.contains('\n'), "{text}");

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 /// The machine, as far as it explains a throughput.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Machine {
-    pub(super) cpu: String,
-    pub(super) cores: usize,
-    pub(super) memory_mb: u64,
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_mb: u64,
 }
 
 /// Describes the machine this runs on; what cannot be found out is "unknown" or 0.
-pub(super) fn describe() -> Machine {
+pub(crate) fn describe() -> Machine {
     // A report without these is still a report, so an unreadable file is no error.
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();

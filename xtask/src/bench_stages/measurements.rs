@@ -155,6 +155,8 @@ fn case(group: &str, value: Option<&str>, members: &[Measurement]) -> Result<Cas
         unit: unit.to_owned(),
         value: value_per_s,
         floor: floor_per_s,
+        value_best: None,
+        floor_best: None,
         floor_name,
         ratio: value_per_s / floor_per_s,
         cpu_s: None,

@@ -1,0 +1,128 @@
+//! What a load from PostgreSQL costs, beside the bare transfer of the same bytes.
+//!
+//! Not criterion: a load takes seconds, and besides the time its client's own CPU and memory
+//! count. So every method runs as a child process of this program, in interleaved rounds, and
+//! says at its end what it took. The parent only starts a private server, has the tables made,
+//! and writes the figures down; it judges none of them.
+//!
+//! ```text
+//! cargo bench -p millstream-loader --bench postgres -- [--quick] [--json FILE] [--peers PYTHON]
+//! ```
+
+mod arguments;
+mod cases;
+mod drain;
+mod method;
+mod ours;
+mod peers;
+mod psql;
+mod rounds;
+mod sample;
+mod workload;
+
+#[path = "../../tests/loader/support"]
+#[expect(dead_code, clippy::unwrap_used, reason = "the tests' own, which use more of it")]
+mod support {
+    pub(super) mod authority;
+    pub(super) mod server;
+}
+
+use arguments::{Arguments, Wanted};
+use cases::{Report, Skipped};
+use method::Reader;
+use std::{
+    error::Error,
+    fs::File,
+    path::Path,
+    process::{ExitCode, exit},
+    sync::{Arc, Mutex, PoisonError},
+};
+use support::server::{Options, Server};
+use workload::Size;
+
+/// Any error: they all end up as a line on stderr.
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// The tables stay in memory, and nothing but the readers is at work. Compiling plans would take
+/// time that no reader can do anything about.
+const SERVER: [&str; 7] = [
+    "shared_buffers=1536MB",
+    "autovacuum=off",
+    "jit=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "checkpoint_timeout=1h",
+    "max_wal_size=8GB",
+];
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    match Arguments::parse(std::env::args().skip(1))? {
+        Wanted::Nothing => {
+            eprintln!("nothing is measured without --bench, which `cargo bench` passes");
+            Ok(())
+        }
+        Wanted::Child(job) => job.run(),
+        Wanted::Bench(arguments) => {
+            let server = Server::with(&Options { settings: &SERVER, ..Options::default() });
+            let url = workload::url(server.url())?;
+            let server = Arc::new(Mutex::new(Some(server)));
+            // The server is in a session of its own, so nobody else would stop it.
+            let interrupted = Arc::clone(&server);
+            ctrlc::set_handler(move || {
+                stop(&interrupted);
+                exit(130);
+            })?;
+            let result = bench(&arguments, &url);
+            stop(&server);
+            result
+        }
+    }
+}
+
+fn stop(server: &Mutex<Option<Server>>) {
+    drop(server.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
+
+fn bench(arguments: &Arguments, url: &str) -> Result<(), Failure> {
+    // Now: a mistyped path should not cost minutes of measuring.
+    let json = arguments.json.as_deref().map(create).transpose()?;
+    let size = if arguments.quick { Size::QUICK } else { Size::FULL };
+    eprintln!("making two tables of {} rows", size.rows);
+    let truth = workload::make(url, size.rows)?;
+
+    let mut methods = match &arguments.peers {
+        Some(_) => peers::methods(),
+        None => cases::methods(),
+    };
+    let mut skipped = Vec::new();
+    if arguments.peers.is_none() && psql::find().is_none() {
+        let reason = "no psql on PATH or in /usr/lib/postgresql/*/bin";
+        skipped.push(Skipped::new("postgres-cpu-psql", reason));
+        methods.retain(|method| method.reader != Reader::Psql);
+    }
+    let outcomes = rounds::run(url, &methods, size.rounds, arguments.peers.as_deref(), &truth)?;
+    let mut report = match &arguments.peers {
+        Some(_) => peers::compare(&outcomes),
+        None => Report { cases: cases::compare(&outcomes), skipped: Vec::new() },
+    };
+    report.skipped.extend(skipped);
+    eprint!("\n{}\n{}", rounds::table(&outcomes), report.table());
+    if let Some(file) = json {
+        serde_json::to_writer_pretty(file, &report)?;
+    }
+    workload::clear(url)
+}
+
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|error| format!("cannot create {}: {error}", path.display()).into())
+}

@@ -1,0 +1,121 @@
+//! The methods: who reads which table over how many connections, as a child process does it.
+
+use crate::{Failure, drain, ours, psql, sample::Sample, workload::Table};
+use millstream_loader::{Columns, SourceKind, SourceSettings};
+use std::num::NonZeroUsize;
+
+/// Who reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// The loader, to a panel.
+    Panel,
+    /// The loader, to record batches of a column per column.
+    Wide,
+    /// The loader, to record batches of one packed column.
+    Packed,
+    /// Nobody: the bytes are thrown away.
+    Drain,
+    Psql,
+    /// Another library, by its name in `peers.py`.
+    Peer(&'static str),
+}
+
+/// One way to read one table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Method {
+    pub(crate) reader: Reader,
+    pub(crate) table: Table,
+    pub(crate) connections: NonZeroUsize,
+}
+
+pub(crate) const TWO: NonZeroUsize = NonZeroUsize::new(2).expect("2 is not zero");
+
+impl Method {
+    pub(crate) const fn new(reader: Reader, table: Table, connections: NonZeroUsize) -> Self {
+        Method { reader, table, connections }
+    }
+
+    pub(crate) const fn sorted(reader: Reader) -> Self {
+        Method::new(reader, Table::Sorted, TWO)
+    }
+
+    /// What distinguishes it in a table of results.
+    pub(crate) fn describe(self) -> String {
+        let reader = match self.reader {
+            Reader::Panel => "ours",
+            Reader::Wide => "ours, wide record batches",
+            Reader::Packed => "ours, packed record batches",
+            Reader::Drain => "floor: raw drain",
+            Reader::Psql => "floor: psql",
+            Reader::Peer(name) => name,
+        };
+        let table = if self.table == Table::Shuffled { ", shuffled table" } else { "" };
+        let connections = if self.connections.get() == 1 { ", one connection" } else { "" };
+        format!("{reader}{table}{connections}")
+    }
+
+    /// The arguments that make a child of this program run it.
+    pub(crate) fn arguments(self, url: &str) -> [String; 4] {
+        let reader = CHILDREN.iter().find(|(_, reader)| *reader == self.reader);
+        let name = reader.map_or("", |(name, _)| name);
+        [name.into(), url.into(), self.table.name().into(), self.connections.to_string()]
+    }
+}
+
+/// The names of readers on the command line of a child.
+const CHILDREN: [(&str, Reader); 5] = [
+    ("panel", Reader::Panel),
+    ("wide", Reader::Wide),
+    ("packed", Reader::Packed),
+    ("drain", Reader::Drain),
+    ("psql", Reader::Psql),
+];
+
+/// What a child process was started for.
+pub(crate) struct Job {
+    url: String,
+    method: Method,
+}
+
+impl Job {
+    pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Job, Failure> {
+        let arguments: Vec<String> = arguments.collect();
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let [reader, url, table, connections] = words[..] else {
+            return Err(format!("no such child: {words:?}").into());
+        };
+        let reader = CHILDREN.iter().find(|(name, _)| *name == reader);
+        let table = Table::ALL.into_iter().find(|other| other.name() == table);
+        let (Some((_, reader)), Some(table)) = (reader, table) else {
+            return Err(format!("no such child: {words:?}").into());
+        };
+        let method = Method::new(*reader, table, connections.parse()?);
+        Ok(Job { url: url.to_owned(), method })
+    }
+
+    /// Does the work and prints what it took as a line of JSON.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        println!("{}", serde_json::to_string(&read(&self.url, self.method)?)?);
+        Ok(())
+    }
+}
+
+fn read(url: &str, method: Method) -> Result<Sample, Failure> {
+    let settings = SourceSettings {
+        kind: SourceKind::Postgres,
+        url: Some(url.to_owned()),
+        table: Some(method.table.name().to_owned()),
+        connections: method.connections,
+        cache: String::new(),
+        ..SourceSettings::default()
+    };
+    let required = vec!["close_pct".to_owned()];
+    match method.reader {
+        Reader::Panel => ours::panel(settings, required),
+        Reader::Wide => ours::batches(&settings, Columns::Wide),
+        Reader::Packed => ours::batches(&settings, Columns::Packed),
+        Reader::Drain => drain::run(url, &settings, &required),
+        Reader::Psql => psql::run(url, method.table),
+        Reader::Peer(name) => Err(format!("{name} is not a child of this program").into()),
+    }
+}
