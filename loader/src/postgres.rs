@@ -7,6 +7,7 @@
 
 mod batch;
 mod crew;
+mod gather;
 mod member;
 mod parameters;
 mod password;

@@ -4,12 +4,13 @@
 //! every row of a COPY, which costs a third more CPU than the transfer itself. Here the runtime is
 //! entered once per statement.
 
+use super::gather::Gather;
 use ::postgres::{Error, SimpleQueryMessage, Socket, Statement, tls::MakeTlsConnect};
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future::poll_immediate};
 use std::{ops::ControlFlow, pin::pin, thread, time::Duration};
 use tokio::{
     runtime::{Builder, Runtime},
-    task::JoinHandle,
+    task::{JoinHandle, yield_now},
     time::timeout,
 };
 use tokio_postgres::{CancelToken, Client, Config};
@@ -80,13 +81,30 @@ impl Wire {
         self.runtime.block_on(async {
             let stream = self.client().copy_out(sql).await.map_err(CopyError::Start)?;
             let mut stream = pin!(stream);
-            while let Some(bytes) = stream.next().await {
+            let mut gather = Gather::new();
+            loop {
+                let message = match poll_immediate(stream.next()).await {
+                    Some(message) => message,
+                    None => {
+                        // The connection's task may have more, but must have its turn to hand it on.
+                        yield_now().await;
+                        match poll_immediate(stream.next()).await {
+                            Some(message) => message,
+                            None => {
+                                // Nothing else runs on this runtime.
+                                gather.pause().into_iter().for_each(thread::sleep);
+                                stream.next().await
+                            }
+                        }
+                    }
+                };
+                let Some(bytes) = message else { return Ok(()) };
                 let bytes = bytes.map_err(CopyError::Stream)?;
+                gather.read(bytes.len());
                 if take(&bytes).map_err(CopyError::Taker)?.is_break() {
-                    break;
+                    return Ok(());
                 }
             }
-            Ok(())
         })
     }
 
