@@ -14,6 +14,7 @@ mod cursor;
 pub(crate) mod fields;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod numeric;
 pub(crate) mod packed;
 pub(crate) mod typed;
 

@@ -258,15 +258,21 @@ fn float4s(fields: &mut Cursor<'_>, cells: &mut [f32]) -> usize {
                 continue;
             }
         }
-        match rest {
-            [0, 0, 0, 4, a, b, c, d, after @ ..] => {
-                cells[done] = missing_is_one_nan(f32::from_be_bytes([*a, *b, *c, *d]));
-                rest = after;
+        // Something is missing among them, or the row ends: one by one, and then eight again.
+        for cell in cells[done..].iter_mut().take(LANES) {
+            match rest {
+                [0, 0, 0, 4, a, b, c, d, after @ ..] => {
+                    *cell = missing_is_one_nan(f32::from_be_bytes([*a, *b, *c, *d]));
+                    rest = after;
+                }
+                [0xff, 0xff, 0xff, 0xff, after @ ..] => rest = after,
+                _ => {
+                    fields.go_on_at(rest);
+                    return done;
+                }
             }
-            [0xff, 0xff, 0xff, 0xff, after @ ..] => rest = after,
-            _ => break,
+            done += 1;
         }
-        done += 1;
     }
     fields.go_on_at(rest);
     done

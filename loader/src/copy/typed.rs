@@ -8,6 +8,7 @@ use super::{
     BadValue, CopyColumns, DecodeRow, Stop, Unfit, ValueColumn, array,
     cursor::Cursor,
     fields::{self, IntegerField, Scalar, TimeField, ValueField, fixed},
+    numeric::numeric,
     packed::{bad_time, common_kind},
 };
 use crate::filter::RowFilter;
@@ -282,7 +283,7 @@ impl ScalarBuilder {
             ScalarBuilder::Float8(to) => {
                 to.append_option(of(bytes, fixed)?.map(f64::from_be_bytes));
             }
-            ScalarBuilder::Numeric(to) => to.append_option(of(bytes, fields::numeric)?),
+            ScalarBuilder::Numeric(to) => to.append_option(of(bytes, numeric)?),
             ScalarBuilder::Bool(to) => to.append_option(of(bytes, fields::boolean)?),
             ScalarBuilder::Date(to) => {
                 let days = of(bytes, fixed)?.and_then(|b| fields::day(i32::from_be_bytes(b)));

@@ -83,7 +83,7 @@ impl Crew {
             threads: Vec::new(),
             alive: (Some(alive), ended),
         };
-        crew.spawn(|member| member.lead());
+        crew.spawn(Member::lead);
         crew
     }
 

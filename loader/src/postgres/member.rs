@@ -166,7 +166,8 @@ impl Member {
         let mut last = None;
         loop {
             let Some(snapshot) = self.roster.snapshot_of_others(self.number) else {
-                let known = last.or_else(|| self.roster.why_broken());
+                // Why the last one broke says more than that its snapshot is gone.
+                let known = self.roster.why_broken().or(last);
                 let server = server.name().to_owned();
                 let gone = known.unwrap_or(LoadError::Snapshot { server, source: None });
                 return Err(End::Lost(gone));

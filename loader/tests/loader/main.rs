@@ -6,6 +6,7 @@
 )]
 
 mod cache;
+mod column_types;
 mod connect;
 mod files;
 mod peers;
@@ -14,4 +15,3 @@ mod snapshot;
 mod stream;
 mod support;
 mod tasks;
-mod types;
