@@ -9,7 +9,7 @@ use super::{
     crew::{Event, Order},
     plan::Plan,
     roster::{Closed, Roster},
-    session::{Session, is_transient},
+    session::{Session, is_cancelled, is_transient},
     share::{self, Part},
     sql,
     wire::Wire,
@@ -22,7 +22,11 @@ use std::{
 };
 
 /// How often a task is tried before its error is final.
-const ATTEMPTS: u32 = 12;
+const ATTEMPTS: u32 = 24;
+
+/// The same where the server cancelled the statement: it may have a limit that the task is over,
+/// and will be over again.
+const CANCELLED_ATTEMPTS: u32 = 4;
 
 /// How long a member tries to get a connection back: a server may take so long to restart.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -115,7 +119,8 @@ impl Member {
             if self.roster.is_closed() {
                 return Err(End::Closed);
             }
-            if failures == ATTEMPTS {
+            let most = if is_cancelled(&error) { CANCELLED_ATTEMPTS } else { ATTEMPTS };
+            if failures >= most {
                 return Err(End::Failed(error));
             }
             tracing::warn!(task, failures, error = chain(&error), "reading the task again");

@@ -206,6 +206,11 @@ pub(crate) fn is_transient(error: &LoadError) -> bool {
     AGAIN.contains(state) || state.code().starts_with("08")
 }
 
+/// Whether the server cancelled a statement, for a timeout or because somebody asked it to.
+pub(crate) fn is_cancelled(error: &LoadError) -> bool {
+    server_error(error).and_then(::postgres::Error::code) == Some(&SqlState::QUERY_CANCELED)
+}
+
 /// Whether the connection failed, rather than what came over it made no sense.
 fn is_io(cause: &(dyn std::error::Error + 'static)) -> bool {
     let cause = cause.downcast_ref::<std::io::Error>();
