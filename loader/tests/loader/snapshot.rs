@@ -122,7 +122,7 @@ fn twenty_killed_backends_change_nothing() {
     make_wide(&mut client, "millstream_test_slow", 150, 300);
     let expected = load(&table(&server, "millstream_test_slow")).unwrap();
     // Slow enough that no load is done before all are killed.
-    let filter = "extract(day from trade_date) > 2 or pg_sleep(0.001) is not null".to_owned();
+    let filter = "extract(day from trade_date) > 5 or pg_sleep(0.001) is not null".to_owned();
     let source = SourceSettings { filter: Some(filter), ..slow(&server) };
     for connections in [2, 4] {
         let source =
@@ -131,10 +131,12 @@ fn twenty_killed_backends_change_nothing() {
         let (sender, kills) = std::sync::mpsc::channel();
         let (mut killed, mut last) = (0, Instant::now());
         let panel = load_disturbed(&source, move |_| {
-            // The oldest is the one that took the snapshot; then anyone. Not two in one moment,
-            // which would be another test: they come back within a few milliseconds.
+            // The oldest is the one that took the snapshot; then anyone, while another one is
+            // there to hold it: to kill the last would be another test.
             let which = if killed == 0 { "backend_start" } else { "random()" };
-            if killed < 20 && last.elapsed() > Duration::from_millis(30) {
+            let reading = "AND (query LIKE 'COPY%' OR state = 'idle in transaction')";
+            let mut reading = || killer.query(&format!("{VICTIMS} {reading}"), &[]).unwrap().len();
+            if killed < 20 && last.elapsed() > Duration::from_millis(30) && reading() >= 2 {
                 killed += kill(&mut killer, &format!("ORDER BY {which} LIMIT 1"));
                 last = Instant::now();
                 sender.send(killed).unwrap();
