@@ -304,7 +304,15 @@ pub enum LoadError {
         /// User, host, port and database.
         server: String,
     },
-    /// The server cannot be reached, or refuses.
+    /// The server cannot be reached.
+    #[error("cannot connect to {server}")]
+    Unreachable {
+        /// User, host, port and database.
+        server: String,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// The server refuses, or says what makes no sense.
     #[error("cannot connect to {server}")]
     Connect {
         /// User, host, port and database.

@@ -1,6 +1,7 @@
 //! [`Roster`]: what the members of a crew know of each other: the tasks that are left, who holds
 //! the snapshot, and how to cancel whom. It does no work and knows no SQL.
 
+use super::wire::CancelToken;
 use crate::LoadError;
 use std::{
     collections::VecDeque,
@@ -10,7 +11,6 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio_postgres::CancelToken;
 
 /// The list of members and tasks.
 #[derive(Default)]

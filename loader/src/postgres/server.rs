@@ -8,7 +8,7 @@ use super::{
     parameters::{Parameters, pair},
     password::Passwords,
     tls::Tls,
-    wire::{self, Wire},
+    wire::{self, CancelToken, ConnectError, Wire},
 };
 use crate::{LoadError, SourceSettings};
 use ::postgres::{
@@ -25,7 +25,7 @@ use std::{
     path::PathBuf,
     time::Duration,
 };
-use tokio_postgres::{CancelToken, Config};
+use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Keys that the `postgres` crate understands as libpq does.
@@ -178,22 +178,24 @@ impl Server {
     }
 
     fn attempt(&self, host: &Host) -> Result<Wire, LoadError> {
+        let server = host.name.clone();
         let error = match Wire::connect(&host.config, self.connector.clone()) {
-            Some(Ok(wire)) => return Ok(wire),
-            Some(Err(error)) => error,
-            None => return Err(LoadError::NoAnswer { server: host.name.clone() }),
+            Ok(wire) => return Ok(wire),
+            Err(ConnectError::NoAnswer) => return Err(LoadError::NoAnswer { server }),
+            Err(ConnectError::Unreachable(source)) => {
+                return Err(LoadError::Unreachable { server, source });
+            }
+            Err(ConnectError::Refused(error)) => error,
         };
         let mut plain = host.config.clone();
         plain.ssl_mode(SslMode::Disable);
         if self.tls.allows_plain(&error)
-            && let Some(Ok(wire)) = Wire::connect(&plain, NoTls)
+            && let Ok(wire) = Wire::connect(&plain, NoTls)
         {
             let error: &dyn std::error::Error = &error;
-            let server = &host.name;
             tracing::warn!(error, server, "connected without encryption, as sslmode=prefer allows");
             return Ok(wire);
         }
-        let server = host.name.clone();
         Err(match self.tls.explain(&server, error) {
             Ok(explained) => explained,
             Err(e) if e.source().is_some_and(|cause| cause.to_string() == "password missing") => {

@@ -6,7 +6,7 @@
 
 use super::{
     server::Server,
-    wire::{CopyError, Wire},
+    wire::{CancelToken, CopyError, Wire},
 };
 use crate::{
     LoadError,
@@ -14,7 +14,6 @@ use crate::{
 };
 use ::postgres::{SimpleQueryMessage, Statement, error::SqlState};
 use std::ops::ControlFlow;
-use tokio_postgres::CancelToken;
 
 /// Limits of the server that would end a long read, lifted as `pg_dump` lifts them, unless the user
 /// wrote them into the connection string.
@@ -185,7 +184,7 @@ fn server_error(error: &LoadError) -> Option<&::postgres::Error> {
 /// for reasons of its own.
 pub(crate) fn is_transient(error: &LoadError) -> bool {
     let Some(error) = server_error(error) else {
-        return matches!(error, LoadError::NoAnswer { .. });
+        return matches!(error, LoadError::NoAnswer { .. } | LoadError::Unreachable { .. });
     };
     let Some(state) = error.code() else {
         // No answer from the server at all: the connection was refused, cut or timed out.

@@ -2,18 +2,27 @@
 //!
 //! What the `postgres` crate's `Client` does, with its parts: that one enters the runtime anew for
 //! every row of a COPY, which costs a third more CPU than the transfer itself. Here the runtime is
-//! entered once per statement.
+//! entered once per statement, and the data of a COPY comes through a [`tap`](super::tap) where it
+//! can.
 
-use super::gather::Gather;
-use ::postgres::{Error, SimpleQueryMessage, Socket, Statement, tls::MakeTlsConnect};
-use futures_util::{StreamExt, future::poll_immediate};
-use std::{ops::ControlFlow, pin::pin, thread, time::Duration};
+use super::{
+    gather::Gather,
+    socket::{Place, Socket},
+    tap::{Draw, Start, Tap, tap},
+};
+use ::postgres::{
+    Error, SimpleQueryMessage, Statement,
+    config::{SslMode, SslNegotiation, TargetSessionAttrs},
+    tls::{MakeTlsConnect, TlsConnect},
+};
+use futures_util::{Stream, future::poll_immediate};
+use std::{future::poll_fn, io, ops::ControlFlow, pin::pin, task::Poll, thread, time::Duration};
 use tokio::{
     runtime::{Builder, Runtime},
     task::{JoinHandle, yield_now},
     time::timeout,
 };
-use tokio_postgres::{CancelToken, Client, Config};
+use tokio_postgres::{Client, Config};
 
 /// How long to wait for the end of what a server was sending when its connection is dropped.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(2);
@@ -27,6 +36,26 @@ pub(crate) struct Wire {
     /// `None` only while it is being dropped.
     client: Option<Client>,
     connection: Option<JoinHandle<Result<(), Error>>>,
+    draw: Draw,
+    place: Place,
+}
+
+/// What ends a running statement from another connection.
+#[derive(Clone)]
+pub(crate) struct CancelToken {
+    token: tokio_postgres::CancelToken,
+    place: Place,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) enum ConnectError {
+    /// Nobody answers within the time that was allowed.
+    NoAnswer,
+    /// Nobody is there.
+    Unreachable(io::Error),
+    /// The server refuses, or makes no sense.
+    Refused(Error),
 }
 
 /// Why a COPY ended early.
@@ -39,22 +68,30 @@ pub(crate) enum CopyError<E> {
     Taker(E),
 }
 
+/// What a COPY brings.
+enum Next<M> {
+    /// Data, at the tap.
+    Data,
+    /// Data that was not drawn off, or how the stream ended.
+    Message(M),
+}
+
 impl Wire {
-    /// Connects; `None` when the server does not answer within the time that `config` allows.
-    pub(crate) fn connect<T>(config: &Config, tls: T) -> Option<Result<Self, Error>>
+    /// Connects to the only host of `config`.
+    pub(crate) fn connect<T>(config: &Config, tls: T) -> Result<Self, ConnectError>
     where
-        T: MakeTlsConnect<Socket> + Send + 'static,
-        T::Stream: Send,
+        T: MakeTlsConnect<Tap, Error: std::error::Error + Send + Sync + 'static>,
+        T::Stream: Send + 'static,
     {
         let runtime = runtime();
-        // The crate's own timeout is for each address of a host, and ends when that is reached,
+        // The configuration's own timeout is for each address, and ends when that is reached,
         // whether it answers or not.
         let patience = config.get_connect_timeout().map_or(Duration::MAX, |each| 3 * *each);
-        let connecting = runtime.block_on(async { timeout(patience, config.connect(tls)).await });
-        Some(connecting.ok()?.map(|(client, connection)| {
-            let connection = runtime.spawn(connection);
-            Wire { runtime, client: Some(client), connection: Some(connection) }
-        }))
+        let connecting = async { timeout(patience, connect(config, tls)).await };
+        let (client, connection, draw, place) =
+            runtime.block_on(connecting).unwrap_or(Err(ConnectError::NoAnswer))?;
+        let (client, connection) = (Some(client), Some(connection));
+        Ok(Wire { runtime, client, connection, draw, place })
     }
 
     /// Runs statements and gives nothing back.
@@ -72,36 +109,47 @@ impl Wire {
         self.runtime.block_on(self.client().prepare(sql))
     }
 
-    /// Runs a COPY and hands every message to `take`, which may end it early.
+    /// Runs a COPY and hands the data of every message to `take`, which may end it early.
     pub(crate) fn copy_out<E>(
         &self,
         sql: &str,
         mut take: impl FnMut(&[u8]) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), CopyError<E>> {
         self.runtime.block_on(async {
+            let _open = self.draw.open();
             let stream = self.client().copy_out(sql).await.map_err(CopyError::Start)?;
             let mut stream = pin!(stream);
             let mut gather = Gather::new();
+            // Data that can be drawn comes before any message.
+            let mut next = poll_fn(|cx| match self.draw.poll(cx) {
+                Poll::Ready(()) => Poll::Ready(Next::Data),
+                Poll::Pending => stream.as_mut().poll_next(cx).map(Next::Message),
+            });
             loop {
-                let message = match poll_immediate(stream.next()).await {
-                    Some(message) => message,
+                let mut came = poll_immediate(&mut next).await;
+                if came.is_none() && !self.draw.flows() {
+                    // The connection's task may have more, but must have its turn to hand it on.
+                    yield_now().await;
+                    came = poll_immediate(&mut next).await;
+                }
+                let came = match came {
+                    Some(came) => came,
                     None => {
-                        // The connection's task may have more, but must have its turn to hand it on.
-                        yield_now().await;
-                        match poll_immediate(stream.next()).await {
-                            Some(message) => message,
-                            None => {
-                                // Nothing else runs on this runtime.
-                                gather.pause().into_iter().for_each(thread::sleep);
-                                stream.next().await
-                            }
-                        }
+                        // Nothing else runs on this runtime.
+                        gather.pause().into_iter().for_each(thread::sleep);
+                        (&mut next).await
                     }
                 };
-                let Some(bytes) = message else { return Ok(()) };
-                let bytes = bytes.map_err(CopyError::Stream)?;
-                gather.read(bytes.len());
-                if take(&bytes).map_err(CopyError::Taker)?.is_break() {
+                let mut take = |bytes: &[u8]| {
+                    gather.read(bytes.len());
+                    take(bytes)
+                };
+                let taken = match came {
+                    Next::Data => self.draw.take(take),
+                    Next::Message(None) => return Ok(()),
+                    Next::Message(Some(bytes)) => take(&bytes.map_err(CopyError::Stream)?),
+                };
+                if taken.map_err(CopyError::Taker)?.is_break() {
                     return Ok(());
                 }
             }
@@ -110,7 +158,7 @@ impl Wire {
 
     /// What ends the running statement from another connection.
     pub(crate) fn cancel_token(&self) -> CancelToken {
-        self.client().cancel_token()
+        CancelToken { token: self.client().cancel_token(), place: self.place.clone() }
     }
 
     /// Whether the connection is gone.
@@ -137,9 +185,72 @@ impl Drop for Wire {
 }
 
 /// Asks a server to end what a connection is doing; says whether the request got there.
-pub(crate) fn cancel<T: MakeTlsConnect<Socket>>(token: &CancelToken, tls: T) -> bool {
-    let request = async { timeout(CANCEL_PATIENCE, token.cancel_query(tls)).await };
-    matches!(runtime().block_on(request), Ok(Ok(())))
+pub(crate) fn cancel<T: MakeTlsConnect<Socket>>(token: &CancelToken, mut tls: T) -> bool {
+    let request = async {
+        let tls = tls.make_tls_connect(&token.place.hostname).ok()?;
+        let socket = token.place.open().await.ok()?;
+        token.token.cancel_query_raw(socket, tls).await.ok()
+    };
+    matches!(runtime().block_on(async { timeout(CANCEL_PATIENCE, request).await }), Ok(Some(())))
+}
+
+/// What a connection consists of.
+type Parts = (Client, JoinHandle<Result<(), Error>>, Draw, Place);
+
+/// Connects to the first address of a host that lets us in.
+async fn connect<T>(config: &Config, mut tls: T) -> Result<Parts, ConnectError>
+where
+    T: MakeTlsConnect<Tap, Error: std::error::Error + Send + Sync + 'static>,
+    T::Stream: Send + 'static,
+{
+    let places = Place::all(config).await.map_err(ConnectError::Unreachable)?;
+    let mut last = ConnectError::Unreachable(io::ErrorKind::AddrNotAvailable.into());
+    for place in places {
+        let tls = tls
+            .make_tls_connect(&place.hostname)
+            .map_err(|error| ConnectError::Unreachable(io::Error::other(error)))?;
+        match connect_to(config, place, tls).await {
+            Ok(parts) => return Ok(parts),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn connect_to<T>(config: &Config, place: Place, tls: T) -> Result<Parts, ConnectError>
+where
+    T: TlsConnect<Tap>,
+    T::Stream: Send + 'static,
+{
+    let socket = place.open().await.map_err(ConnectError::Unreachable)?;
+    let start = match (config.get_ssl_mode(), config.get_ssl_negotiation()) {
+        (SslMode::Disable, _) => Start::Messages,
+        (_, SslNegotiation::Direct) => Start::Tls,
+        _ => Start::Answer,
+    };
+    let (tap, draw) = tap(socket, start);
+    let (client, connection) = config.connect_raw(tap, tls).await.map_err(ConnectError::Refused)?;
+    let connection = tokio::spawn(connection);
+    match config.get_target_session_attrs() {
+        TargetSessionAttrs::ReadWrite => check_read_only(&client, false).await?,
+        TargetSessionAttrs::ReadOnly => check_read_only(&client, true).await?,
+        _ => {}
+    }
+    Ok((client, connection, draw, place))
+}
+
+/// Whether a server takes no changes, if that is what the user wants to know.
+async fn check_read_only(client: &Client, wanted: bool) -> Result<(), ConnectError> {
+    let answer = client.simple_query("SHOW transaction_read_only").await;
+    let is_read_only = answer
+        .map_err(ConnectError::Refused)?
+        .iter()
+        .any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on")));
+    if is_read_only == wanted {
+        return Ok(());
+    }
+    let why = if wanted { "database is not read only" } else { "database does not allow writes" };
+    Err(ConnectError::Unreachable(io::Error::new(io::ErrorKind::PermissionDenied, why)))
 }
 
 fn runtime() -> Runtime {

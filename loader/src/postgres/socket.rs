@@ -1,0 +1,159 @@
+//! [`Socket`] and [`Place`]: the bytes to and from a server, and where they go.
+//!
+//! What `tokio-postgres` would do by itself, done here because it then keeps its socket to itself,
+//! and [`tap`](super::tap) needs it. TLS, passwords and everything else that is said over a socket
+//! is that crate's business.
+
+use socket2::{SockRef, TcpKeepalive};
+use std::{
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpStream, UnixStream, lookup_host},
+    time::timeout,
+};
+use tokio_postgres::{Config, config::Host};
+
+/// A connected socket.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// One address of a host, with what is to be set on a socket to it.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    address: Address,
+    /// The name that a certificate must be for; empty where there can be none.
+    pub(super) hostname: String,
+    timeout: Option<Duration>,
+    silence: Option<Duration>,
+    keepalive: Option<TcpKeepalive>,
+}
+
+#[derive(Debug, Clone)]
+enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Place {
+    /// The addresses of a configuration's only host, in the order in which to try them.
+    pub(super) async fn all(config: &Config) -> io::Result<Vec<Place>> {
+        let port = config.get_ports().first().copied().unwrap_or(5432);
+        let [host] = config.get_hosts() else {
+            unreachable!("a configuration is made for each host")
+        };
+        let (addresses, hostname) = match (host, config.get_hostaddrs().first()) {
+            (Host::Unix(folder), None) => {
+                (vec![Address::Unix(folder.join(format!(".s.PGSQL.{port}")))], String::new())
+            }
+            (Host::Unix(_), Some(ip)) => {
+                (vec![Address::Tcp(SocketAddr::new(*ip, port))], String::new())
+            }
+            (Host::Tcp(name), Some(ip)) => {
+                (vec![Address::Tcp(SocketAddr::new(*ip, port))], name.clone())
+            }
+            (Host::Tcp(name), None) => {
+                let found = lookup_host((name.as_str(), port)).await.map_err(|error| {
+                    io::Error::new(error.kind(), format!("the lookup of its name failed: {error}"))
+                })?;
+                (found.map(Address::Tcp).collect(), name.clone())
+            }
+        };
+        let place = |address| Place {
+            address,
+            hostname: hostname.clone(),
+            timeout: config.get_connect_timeout().copied(),
+            silence: config.get_tcp_user_timeout().copied(),
+            keepalive: config.get_keepalives().then(|| keepalive(config)),
+        };
+        Ok(addresses.into_iter().map(place).collect())
+    }
+
+    /// Connects.
+    pub(super) async fn open(&self) -> io::Result<Socket> {
+        match self.timeout {
+            None => self.open_some_time().await,
+            Some(limit) => timeout(limit, self.open_some_time())
+                .await
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+        }
+    }
+
+    async fn open_some_time(&self) -> io::Result<Socket> {
+        let address = match &self.address {
+            Address::Unix(path) => return UnixStream::connect(path).await.map(Socket::Unix),
+            Address::Tcp(address) => address,
+        };
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let socket = SockRef::from(&stream);
+        #[cfg(target_os = "linux")]
+        if self.silence.is_some() {
+            socket.set_tcp_user_timeout(self.silence)?;
+        }
+        if let Some(keepalive) = &self.keepalive {
+            socket.set_tcp_keepalive(keepalive)?;
+        }
+        Ok(Socket::Tcp(stream))
+    }
+}
+
+fn keepalive(config: &Config) -> TcpKeepalive {
+    let mut keepalive = TcpKeepalive::new().with_time(config.get_keepalives_idle());
+    if let Some(interval) = config.get_keepalives_interval() {
+        keepalive = keepalive.with_interval(interval);
+    }
+    if let Some(retries) = config.get_keepalives_retries() {
+        keepalive = keepalive.with_retries(retries);
+    }
+    keepalive
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Socket::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
