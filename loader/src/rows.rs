@@ -85,6 +85,35 @@ impl RowStore {
 
     /// Adds a row whose values are all missing, and hands them out to be filled.
     pub(crate) fn push(&mut self, code: u32, time: i64) -> &mut [f32] {
+        let start = self.open_row(code, time);
+        let values = &mut self.open.values;
+        values.resize(start + self.width, f32::NAN);
+        &mut values[start..]
+    }
+
+    /// Adds a row and has `fill` append its values, of which there must be as many as columns. If
+    /// it fails, it is as if the row had never come.
+    #[inline]
+    pub(crate) fn append<E>(
+        &mut self,
+        code: u32,
+        time: i64,
+        fill: impl FnOnce(&mut Vec<f32>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = self.open_row(code, time);
+        let filled = fill(&mut self.open.values);
+        if filled.is_err() {
+            self.open.codes.pop();
+            self.open.times.pop();
+            self.open.values.truncate(start);
+        }
+        assert_eq!(self.open.values.len(), self.open.codes.len() * self.width, "rows are whole");
+        filled
+    }
+
+    /// Adds the keys of a row, and says where its values go.
+    #[inline]
+    fn open_row(&mut self, code: u32, time: i64) -> usize {
         if self.open.codes.len() == self.chunk_rows {
             self.close_chunk(code);
         }
@@ -94,17 +123,8 @@ impl RowStore {
         }
         open.codes.push(code);
         open.times.push(time);
-        let start = open.values.len();
-        open.values.resize(start + self.width, f32::NAN);
-        &mut open.values[start..]
-    }
-
-    /// Takes the last row back; only right after a [`push`](Self::push).
-    pub(crate) fn retract(&mut self) {
-        let open = &mut self.open;
-        open.codes.pop();
-        open.times.pop();
-        open.values.truncate(open.codes.len() * self.width);
+        open.values.reserve(self.width);
+        open.values.len()
     }
 
     /// Number of rows.
@@ -209,14 +229,22 @@ mod tests {
     }
 
     #[test]
-    fn a_retracted_row_leaves_no_trace() {
+    fn a_row_that_fails_leaves_no_trace() {
         let mut store = RowStore::with_chunk_rows(1, 3);
         let code = store.code("a");
-        for time in 1..=4 {
+        for time in 1..=3 {
             store.push(code, time)[0] = time as f32;
         }
-        store.retract();
-        store.push(code, 5)[0] = 5.0;
+        let failed = store.append(code, 4, |values| {
+            values.push(4.0);
+            Err(())
+        });
+        assert_eq!(failed, Err(()));
+        let filled: Result<(), ()> = store.append(code, 5, |values| {
+            values.push(5.0);
+            Ok(())
+        });
+        assert_eq!(filled, Ok(()));
         assert_eq!(store.rows(), 4);
         let (_, chunks) = store.finish();
         assert_eq!(chunks.iter().map(|c| c.codes.len()).collect::<Vec<_>>(), [3, 1]);

@@ -133,12 +133,9 @@ impl DecodeRow for PackedRows {
                 Some(code) => code,
                 None => self.code(series, time)?,
             };
-            match fill(&self.runs, fields, self.store.push(code, at)) {
+            match self.store.append(code, at, |cells| fill(&self.runs, fields, cells)) {
                 Ok(()) => {}
-                Err(Unfilled::Cut(cut)) => {
-                    self.store.retract();
-                    return Err(cut.into());
-                }
+                Err(Unfilled::Cut(cut)) => return Err(cut.into()),
                 Err(Unfilled::Bad(bad)) => {
                     let row = self.columns.row_id(series, time);
                     return Err(self.columns.bad_value(bad, row).into());
@@ -189,17 +186,17 @@ fn runs(columns: &CopyColumns) -> Vec<Run> {
     runs
 }
 
-/// Fills a row, whose cells are NaN.
-fn fill(runs: &[Run], fields: &mut Cursor<'_>, mut cells: &mut [f32]) -> Result<(), Unfilled> {
+/// Appends the values of a row.
+fn fill(runs: &[Run], fields: &mut Cursor<'_>, cells: &mut Vec<f32>) -> Result<(), Unfilled> {
     for run in runs {
-        let (these, rest) = cells.split_at_mut(run.columns * run.width);
-        cells = rest;
         match run.field {
-            ValueField::Scalar(scalar) => scalars(scalar, run.first, fields, these)?,
+            ValueField::Scalar(scalar) => scalars(scalar, run, fields, cells)?,
             ValueField::Array(scalar) => {
-                for (column, these) in (run.first..).zip(these.chunks_exact_mut(run.width)) {
+                for column in run.first..run.first + run.columns {
+                    let start = cells.len();
+                    cells.resize(start + run.width, f32::NAN);
                     let Some(bytes) = fields.field()? else { continue };
-                    array::fill(bytes, scalar, these)
+                    array::fill(bytes, scalar, &mut cells[start..])
                         .map_err(|why| Unfilled::Bad(BadValue { column, why }))?;
                 }
             }
@@ -208,40 +205,44 @@ fn fill(runs: &[Run], fields: &mut Cursor<'_>, mut cells: &mut [f32]) -> Result<
     Ok(())
 }
 
-/// Fills the cells of a run of scalars.
+/// Appends the values of a run of scalars.
 fn scalars(
     scalar: Scalar,
-    first: usize,
+    run: &Run,
     fields: &mut Cursor<'_>,
-    cells: &mut [f32],
+    cells: &mut Vec<f32>,
 ) -> Result<(), Unfilled> {
     let mut done = 0;
-    while done < cells.len() {
+    loop {
         if scalar == Scalar::Float4 {
-            done += float4s(fields, &mut cells[done..]);
+            done += float4s(fields, run.columns - done, cells);
+        }
+        if done == run.columns {
+            return Ok(());
         }
         // What the quick way leaves is any other type, or a field that it makes nothing of.
-        let Some(cell) = cells.get_mut(done) else { break };
-        if let Some(bytes) = fields.field()? {
-            *cell = scalar.decode(bytes).ok_or(Unfilled::Bad(BadValue {
-                column: first + done,
+        let value = match fields.field()? {
+            None => f32::NAN,
+            Some(bytes) => scalar.decode(bytes).ok_or(Unfilled::Bad(BadValue {
+                column: run.first + done,
                 why: Unfit::Form { bytes: bytes.len() },
-            }))?;
-        }
+            }))?,
+        };
+        cells.push(value);
         done += 1;
     }
-    Ok(())
 }
 
-/// Fills cells from `float4` fields until one is neither that nor NULL; says how many.
-fn float4s(fields: &mut Cursor<'_>, cells: &mut [f32]) -> usize {
+/// Appends the values of at most so many `float4` fields, until one is neither that nor NULL; says
+/// how many.
+fn float4s(fields: &mut Cursor<'_>, most: usize, cells: &mut Vec<f32>) -> usize {
     const LANES: usize = 8;
     const PRESENT: [u8; 4] = 4_u32.to_be_bytes();
     let mut rest = fields.rest();
     let mut done = 0;
-    while done < cells.len() {
+    while done < most {
         // Eight fields that are all there: no branch among them, so the compiler uses vectors.
-        if let Some((cells, _)) = cells[done..].split_first_chunk_mut::<LANES>()
+        if most - done >= LANES
             && let Some((block, after)) = rest.split_first_chunk::<{ 8 * LANES }>()
         {
             let (fields, _) = block.as_chunks::<8>();
@@ -249,23 +250,28 @@ fn float4s(fields: &mut Cursor<'_>, cells: &mut [f32]) -> usize {
                 |field: &[u8; 8]| u32::from_ne_bytes([field[0], field[1], field[2], field[3]]);
             let other = u32::from_ne_bytes(PRESENT);
             if fields.iter().fold(0, |odd, field| odd | (length(field) ^ other)) == 0 {
-                for (cell, field) in cells.iter_mut().zip(fields) {
-                    *cell = missing_is_one_nan(f32::from_be_bytes([
+                let mut values = [0.0; LANES];
+                for (value, field) in values.iter_mut().zip(fields) {
+                    *value = missing_is_one_nan(f32::from_be_bytes([
                         field[4], field[5], field[6], field[7],
                     ]));
                 }
+                cells.extend_from_slice(&values);
                 (rest, done) = (after, done + LANES);
                 continue;
             }
         }
         // Something is missing among them, or the row ends: one by one, and then eight again.
-        for cell in cells[done..].iter_mut().take(LANES) {
+        for _ in 0..LANES.min(most - done) {
             match rest {
                 [0, 0, 0, 4, a, b, c, d, after @ ..] => {
-                    *cell = missing_is_one_nan(f32::from_be_bytes([*a, *b, *c, *d]));
+                    cells.push(missing_is_one_nan(f32::from_be_bytes([*a, *b, *c, *d])));
                     rest = after;
                 }
-                [0xff, 0xff, 0xff, 0xff, after @ ..] => rest = after,
+                [0xff, 0xff, 0xff, 0xff, after @ ..] => {
+                    cells.push(f32::NAN);
+                    rest = after;
+                }
                 _ => {
                     fields.go_on_at(rest);
                     return done;
