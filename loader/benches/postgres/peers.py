@@ -47,7 +47,12 @@ def polars(url, table, middle, connections):
     return f"polars {pl.__version__}", read
 
 
-def duckdb(url, table, _middle, connections):
+def duckdb_usual(url, table, middle, connections):
+    """As it comes: rows keep the order of the table."""
+    return duckdb(url, table, middle, connections, keep_order=True)
+
+
+def duckdb(url, table, _middle, connections, keep_order=False):
     import duckdb as db
     import duckdb_extension_postgres_scanner as scanner
     import pyarrow  # noqa: F401
@@ -57,13 +62,15 @@ def duckdb(url, table, _middle, connections):
     connection = db.connect()
     connection.execute(f"LOAD '{extension}'")
     connection.execute(f"SET threads = {connections}")
-    connection.execute("SET preserve_insertion_order = false")
+    if not keep_order:
+        connection.execute("SET preserve_insertion_order = false")
 
     def read():
         connection.execute(f"ATTACH '{url}' AS pg (TYPE postgres, READ_ONLY)")
         return connection.sql(f"SELECT * FROM pg.public.{table}").to_arrow_table()
 
-    return f"DuckDB {db.__version__}", read
+    form = "as it comes" if keep_order else "rows in any order"
+    return f"DuckDB {db.__version__}, {form}", read
 
 
 def adbc(url, table, middle, connections):
@@ -94,7 +101,13 @@ def adbc(url, table, middle, connections):
     return f"ADBC {adbc_driver_postgresql.__version__}", read
 
 
-PEERS = {"connectorx": connectorx, "polars": polars, "duckdb": duckdb, "adbc": adbc}
+PEERS = {
+    "connectorx": connectorx,
+    "polars": polars,
+    "duckdb": duckdb,
+    "duckdb-usual": duckdb_usual,
+    "adbc": adbc,
+}
 
 
 def cpu_s():

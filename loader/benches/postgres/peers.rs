@@ -1,5 +1,5 @@
 //! The peers: other libraries that read PostgreSQL into columnar memory, each in its best
-//! documented way, in a Python process of its own.
+//! documented way, in a Python process of its own. DuckDB, the closest, is there as it comes too.
 //!
 //! What each of them does is in `peers.py`, which versions in `requirements.txt`.
 
@@ -18,9 +18,10 @@ use std::{
 };
 
 /// Name in `peers.py`, and how many connections it reads over.
-const PEERS: [(&str, NonZeroUsize); 5] = [
+const PEERS: [(&str, NonZeroUsize); 6] = [
     ("connectorx", TWO),
     ("duckdb", TWO),
+    ("duckdb-usual", TWO),
     ("polars", TWO),
     ("adbc", TWO),
     ("adbc", NonZeroUsize::MIN),
