@@ -1,31 +1,86 @@
 //! The ring: a fixed number of slots that circulate between the filler and the consumer.
 //!
 //! On the CPU the slot itself is handed over; nothing is copied, and dropping the batch sends the
-//! slot back to be filled again. Slots are allocated once, so steady state allocates nothing.
+//! slot back to be filled again. On a CUDA device the slot is copied to a half on the device
+//! (`cuda_ring.rs`). Slots are allocated once, so steady state allocates nothing.
 
+use crate::{
+    cuda::CudaError,
+    cuda_ring::{CudaRing, pinned_slots},
+    device::{Device, Route},
+    lane::Lane,
+};
 use millstream_stage::{BatchLayout, BatchSlot, DeviceBatch, Emit, Flow, Lease, Pool, Stage};
-use std::{convert::Infallible, num::NonZeroUsize};
+use std::{num::NonZeroUsize, sync::Arc};
 
-/// Allocates the ring's slots.
-#[must_use]
-pub fn host_slots(layout: BatchLayout, depth: NonZeroUsize) -> Pool<BatchSlot> {
-    Pool::new((0..depth.get()).map(|_| BatchSlot::on_heap(layout)))
+/// The stage between whoever fills batches and whoever computes on them.
+///
+/// It takes the slots of [`slots`](Self::slots), filled, and gives batches where the consumer
+/// wants them. Dropping a batch sends its slot around again, on any path out. A consumer calls
+/// [`DeviceBatch::begin`] before and [`DeviceBatch::finish`] after its use of a batch; neither
+/// makes it wait.
+#[derive(Debug)]
+pub struct Ring {
+    depth: NonZeroUsize,
+    kind: Kind,
 }
 
-/// The stage between a filler and a consumer that computes on the CPU.
-#[derive(Debug, Default)]
-pub struct CpuRing;
+#[derive(Debug)]
+enum Kind {
+    Cpu,
+    Cuda(CudaRing),
+}
 
-impl Stage for CpuRing {
+impl Ring {
+    /// Opens the device for `depth` slots; they are allocated later, when their layout is known.
+    ///
+    /// # Errors
+    /// When the device cannot be opened.
+    pub fn open(device: &Device, depth: NonZeroUsize) -> Result<Self, CudaError> {
+        let kind = match device.route {
+            Route::Host => Kind::Cpu,
+            Route::Cuda { ordinal, simulator } => {
+                Kind::Cuda(CudaRing::new(Lane::open(ordinal, simulator)?, depth)?)
+            }
+        };
+        Ok(Ring { depth, kind })
+    }
+
+    /// What makes the slots to fill, once: pinned memory for a CUDA device, ordinary memory else.
+    pub fn slots(
+        &self,
+    ) -> impl FnOnce(BatchLayout) -> Result<Pool<BatchSlot>, CudaError> + Send + use<> {
+        let depth = self.depth;
+        let lane = match &self.kind {
+            Kind::Cpu => None,
+            Kind::Cuda(ring) => Some(Arc::clone(ring.lane())),
+        };
+        move |layout| match &lane {
+            None => Ok(host_slots(layout, depth)),
+            Some(lane) => pinned_slots(lane, layout, depth),
+        }
+    }
+}
+
+impl Stage for Ring {
     type In = Lease<BatchSlot>;
     type Out = DeviceBatch;
-    type Error = Infallible;
+    type Error = CudaError;
 
     fn process(
         &mut self,
         slot: Lease<BatchSlot>,
         emit: &mut Emit<'_, DeviceBatch>,
-    ) -> Result<Flow, Infallible> {
-        Ok(emit.send(DeviceBatch::Host(slot)))
+    ) -> Result<Flow, CudaError> {
+        match &mut self.kind {
+            Kind::Cpu => Ok(emit.send(DeviceBatch::Host(slot))),
+            Kind::Cuda(ring) => ring.process(slot, emit),
+        }
     }
+}
+
+/// Allocates slots in ordinary memory.
+#[must_use]
+pub fn host_slots(layout: BatchLayout, depth: NonZeroUsize) -> Pool<BatchSlot> {
+    Pool::new((0..depth.get()).map(|_| BatchSlot::on_heap(layout)))
 }

@@ -25,6 +25,8 @@ pub enum DeviceChoice {
     Cpu,
     /// The CUDA device with this number.
     Cuda(usize),
+    /// The simulated driver of `prefetch/fake-cuda`, for tests.
+    FakeCuda,
 }
 
 /// What stays where.
@@ -59,6 +61,7 @@ impl TryFrom<String> for DeviceChoice {
         match name.as_str() {
             "auto" => Ok(DeviceChoice::Auto),
             "cpu" => Ok(DeviceChoice::Cpu),
+            "fake-cuda" => Ok(DeviceChoice::FakeCuda),
             other => match other.strip_prefix("cuda:").map(str::parse) {
                 Some(Ok(ordinal)) => Ok(DeviceChoice::Cuda(ordinal)),
                 _ => Err(UnknownDevice(name)),
@@ -73,6 +76,7 @@ impl From<DeviceChoice> for String {
             DeviceChoice::Auto => "auto".to_owned(),
             DeviceChoice::Cpu => "cpu".to_owned(),
             DeviceChoice::Cuda(ordinal) => format!("cuda:{ordinal}"),
+            DeviceChoice::FakeCuda => "fake-cuda".to_owned(),
         }
     }
 }
@@ -83,7 +87,7 @@ mod tests {
 
     #[test]
     fn device_names_round_trip_and_others_are_refused() {
-        for name in ["auto", "cpu", "cuda:0", "cuda:11"] {
+        for name in ["auto", "cpu", "cuda:0", "cuda:11", "fake-cuda"] {
             let choice = DeviceChoice::try_from(name.to_owned()).unwrap();
             assert_eq!(String::from(choice), name);
         }

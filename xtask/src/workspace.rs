@@ -38,6 +38,9 @@ pub(crate) struct Package {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
+    /// `dev` or `build`; `None` for a normal one.
+    #[serde(default)]
+    pub(crate) kind: Option<String>,
 }
 
 impl Workspace {

@@ -28,11 +28,12 @@ const WATCHED: [Watched; 5] = [
 ];
 
 /// Package, and what it may use: names of [`WATCHED`] libraries and of workspace packages.
-const TABLE: [(&str, &[&str]); 8] = [
+const TABLE: [(&str, &[&str]); 9] = [
     ("millstream-stage", &[]),
     ("millstream-loader", &["millstream-stage", "postgres"]),
     ("millstream-normalize", &["millstream-stage"]),
-    ("millstream-prefetch", &["millstream-stage", "cudarc"]),
+    ("fake-cuda", &[]),
+    ("millstream-prefetch", &["millstream-stage", "cudarc", "fake-cuda"]),
     ("millstream-trainer", &["millstream-stage", "tch"]),
     ("millstream-predictor", &["millstream-stage", "tch", "postgres"]),
     (
@@ -44,6 +45,7 @@ const TABLE: [(&str, &[&str]); 8] = [
             "millstream-prefetch",
             "millstream-trainer",
             "millstream-predictor",
+            "fake-cuda",
             "config",
             "postgres",
             "tch",
@@ -52,6 +54,9 @@ const TABLE: [(&str, &[&str]); 8] = [
     ),
     ("xtask", &["anyhow"]),
 ];
+
+/// Packages that are for tests: what ships must not have them.
+const TESTS_ONLY: [&str; 1] = ["fake-cuda"];
 
 const TABLE_FILE: &str = "xtask/src/tidy/dependencies.rs";
 
@@ -72,6 +77,14 @@ fn check_package(package: &Package, members: &[&str]) -> Vec<Problem> {
     };
     let mut problems = Vec::new();
     for dependency in &package.dependencies {
+        let for_tests = dependency.kind.as_deref() == Some("dev");
+        if TESTS_ONLY.contains(&dependency.name.as_str()) && !for_tests {
+            problems.push(Problem {
+                place: place(),
+                rule: "dependencies",
+                advice: format!("{} is for tests only: a dev-dependency", dependency.name),
+            });
+        }
         let Some(name) = restricted_name(&dependency.name, members) else { continue };
         if !allowed.contains(&name) {
             let may = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
@@ -117,7 +130,8 @@ mod tests {
     use crate::workspace::Dependency;
 
     fn package(name: &str, dependencies: &[&str]) -> Package {
-        let dependencies = dependencies.iter().map(|name| Dependency { name: (*name).into() });
+        let dependencies =
+            dependencies.iter().map(|name| Dependency { name: (*name).into(), kind: None });
         Package {
             name: name.into(),
             description: None,
@@ -169,6 +183,16 @@ mod tests {
         ] {
             assert_eq!(check_one(name, &[dependency]).len(), 1, "{name} with {dependency}");
         }
+    }
+
+    #[test]
+    fn the_simulated_driver_is_a_dev_dependency_or_a_problem() {
+        let problems = check_one("millstream-prefetch", &["fake-cuda"]);
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].contains("for tests only"), "{problems:?}");
+        let mut prefetch = package("millstream-prefetch", &["fake-cuda"]);
+        prefetch.dependencies[0].kind = Some("dev".into());
+        assert_eq!(check(&[prefetch, package("fake-cuda", &[])]), []);
     }
 
     #[test]

@@ -1,0 +1,165 @@
+//! The ring of a CUDA device: pinned halves to fill, device halves to compute on, and a copy
+//! stream in between that never makes a thread wait.
+//!
+//! Three edges keep a half from being overwritten while it is used:
+//! - **ready**: the consumer's stream waits for the copy ([`DeviceBatch::begin`]);
+//! - **done**: the copy stream waits for the consumer's work ([`DeviceBatch::finish`]) before it
+//!   overwrites a device half;
+//! - **copied**: a pinned half goes back to be filled when its copy is done, which a thread of the
+//!   ring waits for.
+//!
+//! Host halves and device halves recycle separately, and both are made once.
+
+use crate::{
+    cuda::CudaError,
+    half::Half,
+    lane::{Lane, insist},
+    pinned::Pinned,
+};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use cudarc::driver::{CudaEvent, DriverError};
+use millstream_stage::{
+    BatchLayout, BatchSlot, DeviceBatch, DeviceSlot, Emit, Flow, Lease, Pool, Stage,
+};
+use std::{
+    any::Any,
+    num::NonZeroUsize,
+    panic::resume_unwind,
+    sync::{Arc, OnceLock},
+    thread::{self, JoinHandle},
+};
+
+/// The stage between a filler and a consumer that computes on a CUDA device.
+#[derive(Debug)]
+pub(crate) struct CudaRing {
+    lane: Arc<Lane>,
+    depth: NonZeroUsize,
+    /// `None` until the first batch has told the layout.
+    halves: Option<Pool<DeviceSlot>>,
+    copied: Pool<CudaEvent>,
+    returns: Returns,
+}
+
+impl CudaRing {
+    pub(crate) fn new(lane: Arc<Lane>, depth: NonZeroUsize) -> Result<Self, CudaError> {
+        let copied = (0..depth.get()).map(|_| lane.host_event()).collect::<Result<Vec<_>, _>>()?;
+        let (copied, returns) = (Pool::new(copied), Returns::start(depth));
+        Ok(CudaRing { lane, depth, halves: None, copied, returns })
+    }
+
+    pub(crate) fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
+
+    fn halves(&mut self, layout: BatchLayout) -> Result<&Pool<DeviceSlot>, CudaError> {
+        if self.halves.is_none() {
+            let half = |_| {
+                let half = Half::new(&self.lane, layout.values())?;
+                Ok(DeviceSlot::new(layout, Box::new(half)))
+            };
+            let halves = (0..self.depth.get()).map(half).collect::<Result<Vec<_>, CudaError>>()?;
+            self.halves = Some(Pool::new(halves));
+        }
+        Ok(self.halves.as_ref().expect("made just now or before"))
+    }
+}
+
+/// Allocates the pinned halves.
+pub(crate) fn pinned_slots(
+    lane: &Arc<Lane>,
+    layout: BatchLayout,
+    depth: NonZeroUsize,
+) -> Result<Pool<BatchSlot>, CudaError> {
+    let slot = |_| Ok(BatchSlot::new(layout, Box::new(Pinned::new(lane, layout.values())?)));
+    Ok(Pool::new((0..depth.get()).map(slot).collect::<Result<Vec<_>, _>>()?))
+}
+
+impl Stage for CudaRing {
+    type In = Lease<BatchSlot>;
+    type Out = DeviceBatch;
+    type Error = CudaError;
+
+    fn process(
+        &mut self,
+        mut slot: Lease<BatchSlot>,
+        emit: &mut Emit<'_, DeviceBatch>,
+    ) -> Result<Flow, CudaError> {
+        let failed = CudaError::failed_to("copy a batch to the device");
+        self.returns.check().map_err(&failed)?;
+        let halves = self.halves(slot.layout())?;
+        let Some(mut half) = emit.take(halves) else { return Ok(Flow::Stop) };
+        std::mem::swap(&mut slot.meta, &mut half.meta);
+        let copied = self.copied.take();
+        let memory: &dyn Any = half.memory();
+        let memory = memory.downcast_ref::<Half>().expect("the ring's own halves");
+        // SAFETY: the slot is not touched until `copied` has passed: its lease goes to the thread
+        // that waits for that. After an error it is dropped, and `fill` has then waited.
+        unsafe { memory.fill(slot.values(), &copied) }.map_err(&failed)?;
+        self.returns.send(InFlight { copied, slot });
+        Ok(emit.send(DeviceBatch::Device(half)))
+    }
+}
+
+/// A pinned half whose copy is under way. Fields drop in this order: the event is free again
+/// before the slot is, so there is always an event for a slot.
+#[derive(Debug)]
+struct InFlight {
+    copied: Lease<CudaEvent>,
+    slot: Lease<BatchSlot>,
+}
+
+/// The thread that sends pinned halves back when their copies are done. It ends, and is joined,
+/// with the ring.
+#[derive(Debug)]
+struct Returns {
+    /// `None` only while dropping.
+    sender: Option<Sender<InFlight>>,
+    thread: Option<JoinHandle<()>>,
+    /// The first copy that failed while it ran.
+    fault: Arc<OnceLock<DriverError>>,
+}
+
+impl Returns {
+    fn start(depth: NonZeroUsize) -> Self {
+        let (sender, receiver) = bounded(depth.get());
+        let fault = Arc::new(OnceLock::new());
+        let found = Arc::clone(&fault);
+        let thread = thread::Builder::new()
+            .name("prefetch-return".to_owned())
+            .spawn(move || return_slots(&receiver, &found))
+            .expect("the system can start one thread per ring");
+        Returns { sender: Some(sender), thread: Some(thread), fault }
+    }
+
+    fn check(&self) -> Result<(), DriverError> {
+        self.fault.get().map_or(Ok(()), |error| Err(*error))
+    }
+
+    fn send(&self, in_flight: InFlight) {
+        let sender = self.sender.as_ref().expect("there until dropped");
+        sender.send(in_flight).expect("the thread receives until the sender is gone");
+    }
+}
+
+fn return_slots(receiver: &Receiver<InFlight>, fault: &OnceLock<DriverError>) {
+    for InFlight { copied, slot } in receiver {
+        if let Err(error) = insist(|| copied.synchronize()) {
+            // Only the first is the cause. The device has stopped, so the slot is free.
+            let _ = fault.set(error);
+        }
+        drop(copied);
+        drop(slot);
+    }
+}
+
+impl Drop for Returns {
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(thread) = self.thread.take()
+            && let Err(panic) = thread.join()
+            && !thread::panicking()
+        {
+            resume_unwind(panic);
+        }
+    }
+}
