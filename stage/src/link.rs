@@ -67,7 +67,8 @@ pub enum Received<T> {
 #[must_use]
 pub fn link<T>(depth: usize) -> (Outlet<T>, Inlet<T>) {
     let (sender, receiver) = bounded(depth);
-    let (here, gone) = bounded(0);
+    // Not of capacity 0, though nothing is ever sent: waiting on such a channel allocates.
+    let (here, gone) = bounded(1);
     (Outlet { sender, gone }, Inlet { receiver, _here: here })
 }
 
