@@ -21,7 +21,7 @@ use crate::{postgres_server, process, setup};
 use report::{Against, Report};
 
 /// The packages with criterion benches, whose groups are named `<stage>/<case>`.
-const PACKAGES: [&str; 2] = ["millstream-stage", "millstream-normalize"];
+const PACKAGES: [&str; 3] = ["millstream-stage", "millstream-normalize", "millstream-prefetch"];
 
 /// Runs the task.
 ///
@@ -112,8 +112,8 @@ mod tests {
     fn quick_is_criterions_own_flag() {
         let workspace = Workspace::at(Path::new("."));
         let line = process::line(&bench_command(&workspace, true));
-        let expected =
-            "cargo bench -p millstream-stage -p millstream-normalize --bench '*' -- --quick";
+        let expected = "cargo bench -p millstream-stage -p millstream-normalize \
+                        -p millstream-prefetch --bench '*' -- --quick";
         assert_eq!(line, expected);
         assert!(!process::line(&bench_command(&workspace, false)).contains("--quick"));
     }

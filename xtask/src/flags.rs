@@ -31,13 +31,18 @@ pub(crate) enum Task {
 
     /// Run everything CI runs
     ///
-    /// Formatting, tidy, the crates that must build without libtorch, clippy, tests, doc-tests
-    /// and docs, in that order; stops at the first failure. With arguments after `--`, only the
+    /// Formatting, tidy, the crates that must build without libtorch, clippy, tests, doc-tests,
+    /// memcheck and docs, in that order; stops at the first failure. With arguments after `--`, only the
     /// tests run and the arguments go to the test runner.
     Test(TestFlags),
 
     /// Check without running tests: formatting, clippy, tidy, docs
     Lint,
+
+    /// Run the tests of the code that handles raw memory under valgrind
+    ///
+    /// Takes a few minutes. Installs valgrind on a Debian machine when run as root.
+    Memcheck,
 
     /// Check the rules that no compiler checks
     ///

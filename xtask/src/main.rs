@@ -8,11 +8,13 @@ mod bench_peers;
 mod bench_stages;
 mod clean_data;
 mod cuda_venv;
+mod debian;
 mod error;
 mod exclusive;
 mod flags;
 mod libtorch;
 mod lint;
+mod memcheck;
 mod pipeline;
 mod postgres_server;
 mod prerequisites;
@@ -49,6 +51,7 @@ fn dispatch(task: Task) -> Result<(), Error> {
         Task::Pipeline(flags) => pipeline::run(&workspace, &flags),
         Task::Test(flags) => test::run(&workspace, &flags),
         Task::Lint => lint::run(&workspace),
+        Task::Memcheck => memcheck::run(&workspace),
         Task::Tidy => tidy::run(&workspace),
         Task::BenchStages(flags) => bench_stages::run(&workspace, &flags),
         Task::BenchPeers(flags) => bench_peers::run(&workspace, &flags),

@@ -7,11 +7,10 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::error::Error;
 use crate::prerequisites::{self, Missing};
-use crate::process;
+use crate::{debian, process};
 
 /// Names a server that the tests may use instead of starting one.
 const TEST_URL: &str = "MILLSTREAM_TEST_POSTGRES_URL";
@@ -27,13 +26,11 @@ pub(crate) fn provide() -> Result<(), Error> {
     if env::var_os(TEST_URL).is_some() || is_present() {
         return Ok(());
     }
-    if !(runs_as_root() && has_apt_get()) {
+    if !debian::can_install() {
         return Err(Missing::Postgres.into());
     }
     eprintln!("setup: installing PostgreSQL for the tests");
-    for mut command in debian_install() {
-        process::run_on_stderr(&mut command)?;
-    }
+    debian::install("postgresql")?;
     if is_present() { Ok(()) } else { Err(Missing::Postgres.into()) }
 }
 
@@ -62,29 +59,6 @@ fn holds_server(folder: &Path) -> bool {
     ["initdb", "postgres"]
         .iter()
         .all(|program| process::find_program(program, folder.as_os_str()).is_some())
-}
-
-fn runs_as_root() -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    // /proc/self belongs to the effective user of this process.
-    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
-}
-
-fn has_apt_get() -> bool {
-    process::find_program("apt-get", &prerequisites::search_path()).is_some()
-}
-
-fn debian_install() -> [Command; 2] {
-    let apt_get = || {
-        let mut command = Command::new("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive");
-        command
-    };
-    let mut update = apt_get();
-    update.arg("update");
-    let mut install = apt_get();
-    install.args(["install", "--yes", "--no-install-recommends", "postgresql"]);
-    [update, install]
 }
 
 #[cfg(test)]
@@ -118,16 +92,5 @@ mod tests {
         check(Some(&versions.join("15/bin")));
         add(&on_path, &["postgres"]);
         check(Some(&on_path));
-    }
-
-    #[test]
-    fn debian_is_updated_first_and_asks_nothing() {
-        let [update, install] = debian_install();
-        assert_eq!(process::line(&update), "DEBIAN_FRONTEND=noninteractive apt-get update");
-        assert_eq!(
-            process::line(&install),
-            "DEBIAN_FRONTEND=noninteractive \
-             apt-get install --yes --no-install-recommends postgresql"
-        );
     }
 }

@@ -54,6 +54,12 @@ pub(crate) enum Missing {
          or set MILLSTREAM_TEST_POSTGRES_URL to a server that the tests may use"
     )]
     Postgres,
+
+    #[error(
+        "no valgrind, which checks the use of memory; install it \
+         (Debian, Ubuntu: apt-get install valgrind; Fedora: dnf install valgrind)"
+    )]
+    Valgrind,
 }
 
 /// Checks that there is a C++ compiler, which every build of the trainer calls.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::workspace::Workspace;
-use crate::{process, tidy};
+use crate::{memcheck, process, tidy};
 
 /// A check that passes or fails.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub(crate) struct Step {
 enum Action {
     Run(Command),
     Tidy,
+    Memcheck,
 }
 
 impl Step {
@@ -33,6 +34,11 @@ impl Step {
     /// The rules in `tidy.rs`.
     pub(crate) fn tidy() -> Self {
         Self { name: "tidy".into(), action: Action::Tidy }
+    }
+
+    /// The tests of `memcheck.rs`.
+    pub(crate) fn memcheck() -> Self {
+        Self { name: "memcheck".into(), action: Action::Memcheck }
     }
 
     /// A crate built on its own, as on a machine without libtorch.
@@ -92,6 +98,7 @@ impl Step {
         match &self.action {
             Action::Run(command) => process::line(command),
             Action::Tidy => "cargo xtask tidy".to_owned(),
+            Action::Memcheck => "cargo xtask memcheck".to_owned(),
         }
     }
 
@@ -99,6 +106,7 @@ impl Step {
         match &mut self.action {
             Action::Run(command) => process::run(command),
             Action::Tidy => tidy::run(workspace),
+            Action::Memcheck => memcheck::run(workspace),
         }
     }
 }

@@ -60,6 +60,7 @@ pub(crate) struct Table {
     pub(crate) hazard_text: extern "C" fn(usize, &mut [u8; 512]) -> usize,
     pub(crate) live: extern "C" fn(Live) -> u64,
     pub(crate) latest_ns: extern "C" fn() -> u64,
+    pub(crate) host_ns: extern "C" fn() -> u64,
     pub(crate) launch: extern "C" fn(&Kernel) -> Code,
     pub(crate) host_write: extern "C" fn(usize, usize),
 }
@@ -73,6 +74,7 @@ static TABLE: Table = Table {
     hazard_text,
     live,
     latest_ns,
+    host_ns,
     launch,
     host_write,
 };
@@ -139,6 +141,10 @@ pub(crate) fn count(what: Live) -> u64 {
 
 extern "C" fn latest_ns() -> u64 {
     lock().latest_ns()
+}
+
+extern "C" fn host_ns() -> u64 {
+    lock().host_ns()
 }
 
 extern "C" fn launch(kernel: &Kernel) -> Code {

@@ -224,6 +224,11 @@ impl Driver {
         self.streams.values().map(|stream| stream.now).fold(self.latest, u64::max)
     }
 
+    /// How far the calling thread has waited, on the virtual clock.
+    pub(crate) fn host_ns(&self) -> u64 {
+        with_host(self.era, |host| host.now)
+    }
+
     /// One more operation on a stream: it starts after all the calling thread has waited for.
     fn begin(&mut self, stream: usize) -> Result<(&mut Stream, u64), Code> {
         let era = self.era;

@@ -75,10 +75,9 @@ extern "C" fn cuDeviceGetName(name: Option<NonNull<c_char>>, size: c_int, _devic
         drop(enter(Call::cuDeviceGetName)?);
         let (name, text) = (name.ok_or(Code::INVALID_VALUE)?, NAME.to_bytes_with_nul());
         if usize::try_from(size).is_ok_and(|size| size >= text.len()) {
+            let source = NonNull::from_ref(text).cast();
             // SAFETY: the caller gives `size` bytes to write to, and the text fits in them.
-            unsafe {
-                name.cast().copy_from_nonoverlapping(NonNull::from_ref(&text[0]), text.len())
-            };
+            unsafe { name.cast::<u8>().copy_from_nonoverlapping(source, text.len()) };
             return Ok(());
         }
         Err(Code::INVALID_VALUE)

@@ -130,6 +130,12 @@ impl Control {
         (self.table.latest_ns)()
     }
 
+    /// How far the calling thread has come on the virtual clock, by waiting for the device.
+    #[must_use]
+    pub fn host_ns(&self) -> u64 {
+        (self.table.host_ns)()
+    }
+
     /// Enqueues a kernel.
     ///
     /// # Errors
