@@ -14,13 +14,15 @@ mod cursor;
 pub(crate) mod fields;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+pub(crate) mod key;
 mod numeric;
 pub(crate) mod packed;
 pub(crate) mod typed;
 
 use crate::LoadError;
 use cursor::{Cursor, Cut};
-use fields::{KeyField, TimeField, ValueField};
+use fields::{TimeField, ValueField};
+use key::KeyField;
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 

@@ -32,6 +32,11 @@ impl RowFilter {
         })
     }
 
+    /// Spells the symbols as the names of series will be.
+    pub(crate) fn spell_symbols(&mut self, spell: impl Fn(&str) -> String) {
+        self.symbols = self.symbols.iter().map(|symbol| spell(symbol)).collect();
+    }
+
     pub(crate) fn admits_series(&self, name: &str) -> bool {
         self.symbols.is_empty() || self.symbols.contains(name)
     }

@@ -8,20 +8,9 @@ use super::numeric::numeric;
 use crate::{rows::panel_value, time};
 use millstream_stage::TimeKind;
 use postgres::types::{Kind, Type};
-use std::fmt::Write;
 
 /// Microseconds from 1970-01-01 to 2000-01-01, PostgreSQL's epoch.
 const EPOCH: i64 = 946_684_800_000_000;
-
-/// A column that names series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KeyField {
-    Text,
-    /// `char(n)`, whose trailing blanks mean nothing.
-    Padded,
-    Integer(IntegerField),
-    Uuid,
-}
 
 /// A column that holds times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,51 +68,10 @@ pub(crate) enum BadTime {
 }
 
 /// The type that a domain stands for; any other type stands for itself.
-fn base(kind: &Type) -> &Type {
+pub(super) fn base(kind: &Type) -> &Type {
     match kind.kind() {
         Kind::Domain(inner) => base(inner),
         _ => kind,
-    }
-}
-
-impl KeyField {
-    pub(crate) fn of(kind: &Type) -> Option<Self> {
-        match base(kind) {
-            kind if *kind == Type::BPCHAR => Some(KeyField::Padded),
-            kind if *kind == Type::UUID => Some(KeyField::Uuid),
-            kind if is_text(kind) || matches!(kind.kind(), Kind::Enum(_)) => Some(KeyField::Text),
-            kind => IntegerField::of(kind).map(KeyField::Integer),
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            KeyField::Text | KeyField::Padded => "UTF-8 text",
-            KeyField::Integer(integer) => integer.name(),
-            KeyField::Uuid => "uuid",
-        }
-    }
-
-    /// The name, in the bytes themselves or written to `scratch`.
-    pub(crate) fn decode<'a>(self, bytes: &'a [u8], scratch: &'a mut String) -> Option<&'a str> {
-        scratch.clear();
-        match self {
-            KeyField::Text => return str::from_utf8(bytes).ok(),
-            KeyField::Padded => {
-                return str::from_utf8(bytes).ok().map(|text| text.trim_end_matches(' '));
-            }
-            KeyField::Integer(integer) => write!(scratch, "{}", integer.decode(bytes)?),
-            KeyField::Uuid => {
-                let digits = u128::from_be_bytes(fixed(bytes)?);
-                let group =
-                    |shift: u32, letters: u32| (digits >> shift) & ((1 << (4 * letters)) - 1);
-                let (a, b, c, d, e) =
-                    (group(96, 8), group(80, 4), group(64, 4), group(48, 4), group(0, 12));
-                write!(scratch, "{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
-            }
-        }
-        .expect("a string takes all that is written");
-        Some(scratch)
     }
 }
 
@@ -300,7 +248,7 @@ pub(super) fn boolean(bytes: &[u8]) -> Option<bool> {
 }
 
 impl IntegerField {
-    fn of(kind: &Type) -> Option<Self> {
+    pub(super) fn of(kind: &Type) -> Option<Self> {
         match *kind {
             Type::INT2 => Some(IntegerField::Int2),
             Type::INT4 => Some(IntegerField::Int4),
@@ -309,7 +257,7 @@ impl IntegerField {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             IntegerField::Int2 => "int2",
             IntegerField::Int4 => "int4",
@@ -326,7 +274,7 @@ impl IntegerField {
     }
 }
 
-fn is_text(kind: &Type) -> bool {
+pub(super) fn is_text(kind: &Type) -> bool {
     [Type::TEXT, Type::VARCHAR, Type::NAME, Type::CHAR].contains(kind)
 }
 
@@ -365,32 +313,17 @@ mod tests {
         check(Scalar::Timestamp, &i64::MIN.to_be_bytes(), f32::NAN);
     }
 
-    #[test]
-    fn keys_are_written_as_the_server_writes_them() {
-        let scratch = &mut String::new();
-        let uuid = 0x0123_4567_89ab_cdef_0011_2233_4455_6677_u128.to_be_bytes();
-        let found = KeyField::Uuid.decode(&uuid, scratch);
-        assert_eq!(found, Some("01234567-89ab-cdef-0011-223344556677"));
-        assert_eq!(KeyField::Padded.decode(b"ab  ", scratch), Some("ab"));
-        let number = KeyField::Integer(IntegerField::Int2).decode(&[0xff, 0xfe], scratch);
-        assert_eq!(number, Some("-2"));
-    }
-
     proptest! {
         #[test]
         fn no_bytes_make_a_field_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             use IntegerField::{Int2, Int4, Int8};
-            let scratch = &mut String::new();
             for integer in [Int2, Int4, Int8] {
                 Scalar::Integer(integer).decode(&bytes);
-                KeyField::Integer(integer).decode(&bytes, scratch);
             }
             use Scalar::{Bool, Clock, Date, Float4, Float8, Numeric, Timestamp};
             for value in [Float4, Float8, Numeric, Bool, Date, Clock, Timestamp] {
                 value.decode(&bytes);
             }
-            KeyField::Padded.decode(&bytes, scratch);
-            KeyField::Uuid.decode(&bytes, scratch);
             use TimeField::Text;
             for time in [TimeField::Date, TimeField::Timestamp, TimeField::Clock, Text] {
                 prop_assert!(!bytes.is_empty() || time.decode(&bytes).is_err());

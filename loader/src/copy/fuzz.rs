@@ -3,7 +3,8 @@
 
 use super::{
     CopyColumns, CopyDecoder, DecodeRow, ValueColumn,
-    fields::{IntegerField, KeyField, Scalar, TimeField, ValueField},
+    fields::{IntegerField, Scalar, TimeField, ValueField},
+    key::KeyField,
     packed::PackedRows,
     typed::TypedRows,
 };

@@ -6,7 +6,8 @@
 use super::{
     BadValue, CopyColumns, DecodeRow, Stop, Unfit, array,
     cursor::{Cursor, Cut},
-    fields::{BadTime, KeyField, Scalar, ValueField},
+    fields::{BadTime, Scalar, ValueField},
+    key::KeyField,
 };
 use crate::{LoadError, filter::RowFilter, rows::RowStore, time, wide::ONE_SERIES};
 use millstream_stage::TimeKind;

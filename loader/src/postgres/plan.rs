@@ -13,7 +13,8 @@ use crate::{
     columns::{Content, Selection, TableColumn},
     copy::{
         CopyColumns, ValueColumn,
-        fields::{KeyField, TimeField, ValueField},
+        fields::{TimeField, ValueField},
+        key::KeyField,
     },
     filter::RowFilter,
 };
@@ -42,7 +43,7 @@ impl Plan {
         required: &[String],
     ) -> Result<Self, LoadError> {
         let relation = sql::relation(settings)?;
-        let filter = RowFilter::new(settings)?;
+        let mut filter = RowFilter::new(settings)?;
         let describe = format!("SELECT * FROM {} LIMIT 0", relation.sql);
         let statement = session.describe(&describe, &format!("describe {}", relation.place))?;
         let types: Vec<Type> = statement.columns().iter().map(|c| c.type_().clone()).collect();
@@ -59,6 +60,9 @@ impl Plan {
         let mut columns = copy_columns(&table, &types, &chosen, &relation.place)?;
         if let Some(kind) = columns.time.1.kind() {
             filter.check_kind(kind)?;
+        }
+        if let Some((_, field)) = columns.series {
+            filter.spell_symbols(|symbol| field.spell(symbol));
         }
         measure_arrays(session, &relation, &mut columns)?;
         let inputs = columns.values[..chosen.inputs].iter().map(|column| column.width).sum();

@@ -184,7 +184,8 @@ mod tests {
     use super::*;
     use crate::copy::{
         ValueColumn,
-        fields::{KeyField, Scalar, ValueField},
+        fields::{Scalar, ValueField},
+        key::KeyField,
     };
 
     fn check_copy(change: impl Fn(&mut SourceSettings), time: TimeField, expected: &str) {
