@@ -37,7 +37,7 @@ use crew::{Crew, Event, Order};
 use millstream_stage::TimeKind;
 use plan::Plan;
 use server::Server;
-use session::Session;
+use session::{Session, is_cancelled};
 use share::{Layout, Part};
 use std::{sync::Arc, time::Duration};
 
@@ -78,6 +78,8 @@ pub(crate) fn read(
                 tracing::warn!(server, restarts, %error, "the snapshot is lost: starting again");
             }
             Err(Broken::Lost(error @ LoadError::Snapshot { .. })) => return Err(error),
+            // A limit of the server's is what to read about, not what became of the snapshot.
+            Err(Broken::Lost(error)) if is_cancelled(&error) => return Err(error),
             Err(Broken::Lost(error)) => {
                 let server = server.name().to_owned();
                 return Err(LoadError::Snapshot { server, source: Some(Box::new(error)) });

@@ -12,7 +12,10 @@ use millstream_stage::{Panel, Source};
 use postgres::{Client, NoTls};
 use std::{
     ops::ControlFlow,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -184,8 +187,9 @@ fn a_change_of_the_table_that_waits_for_us_does_not_stop_us() {
     make_wide(&mut client, "millstream_test_slow", 150, 300);
     let changer = connect(&server);
     let mut changing = Some(changer);
-    let (sender, changed) = std::sync::mpsc::channel();
-    let panel = load_disturbed(&slow(&server), move |_| {
+    let (sender, changed) = mpsc::channel();
+    let source = slow(&server);
+    let disturb = move |_| {
         if let Some(mut changer) = changing.take() {
             let change = "ALTER TABLE millstream_test_slow ADD COLUMN later int";
             sender.send(thread::spawn(move || changer.batch_execute(change))).unwrap();
@@ -197,8 +201,9 @@ fn a_change_of_the_table_that_waits_for_us_does_not_stop_us() {
             assert_eq!(kill(&mut client, "AND state = 'active' LIMIT 1"), 1);
         }
         ControlFlow::Continue(())
-    })
-    .unwrap();
+    };
+    let load = move || load_disturbed(&source, disturb);
+    let panel = in_time("a load behind a change of its table", load).unwrap();
     assert_eq!((panel.row_count(), panel.schema().width()), (45_000, 41));
     changed.recv().unwrap().join().unwrap().unwrap();
 }
@@ -318,8 +323,11 @@ fn a_statement_timeout_is_lifted_unless_the_user_asked_for_it() {
     assert_eq!(load(&hasty).unwrap().row_count(), 45_000);
     let meant = format!("{} options='-c statement_timeout=50ms'", server.url());
     let meant = SourceSettings { url: Some(meant), ..slow(&server) };
-    let error = chain(&load(&meant).unwrap_err());
-    assert!(error.contains("statement timeout"), "{error}");
+    let one = SourceSettings { connections: 1.try_into().unwrap(), ..meant.clone() };
+    for meant in [meant, one] {
+        let error = chain(&load(&meant).unwrap_err());
+        assert!(error.contains("statement timeout") && !error.contains("snapshot"), "{error}");
+    }
 }
 
 /// A query that would take ten minutes: whoever drops it must be rid of it at once.
@@ -331,10 +339,22 @@ fn backends(client: &mut Client) -> i64 {
     client.query_one(&sql, &[]).unwrap().get(0)
 }
 
+/// What `work` gives. Fails when it takes so long that it must be stuck, whatever else goes on.
+fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, done) = mpsc::channel();
+    // Not joined: what is stuck goes with the test's server.
+    thread::spawn(move || sender.send(work()));
+    match done.recv_timeout(Duration::from_secs(60)) {
+        Ok(given) => given,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what}: not done after a minute"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{what}: panicked, see above"),
+    }
+}
+
 /// Drops a reader and waits until the server has forgotten it; gives the time that took.
-fn drop_and_wait<R>(reader: R, client: &mut Client) -> Duration {
+fn drop_and_wait<R: Send + 'static>(reader: R, client: &mut Client) -> Duration {
     let since = Instant::now();
-    drop(reader);
+    in_time("dropping a reader", move || drop(reader));
     while backends(client) > 0 {
         assert!(since.elapsed() < Duration::from_secs(20), "backends are still there");
         thread::yield_now();
@@ -363,9 +383,11 @@ fn dropping_a_reader_ends_what_the_server_does_for_it() {
     let reader = PostgresReader::open(&endless, Columns::Wide).unwrap();
     assert!(backends(&mut client) > 0);
     println!("gone after {:?}", drop_and_wait(reader, &mut client));
-    let interrupted = Loader::new(endless, vec!["close_pct".to_owned()])
-        .on_progress(Box::new(|_| ControlFlow::Break(())))
-        .next();
+    let interrupted = in_time("interrupting a load", || {
+        Loader::new(endless, vec!["close_pct".to_owned()])
+            .on_progress(Box::new(|_| ControlFlow::Break(())))
+            .next()
+    });
     assert!(matches!(interrupted, Err(LoadError::Interrupted)));
     drop_and_wait((), &mut client);
 }
