@@ -41,7 +41,8 @@ pub(crate) struct Selection {
     pub(crate) inputs: usize,
 }
 
-const TARGET_KEY: &str = "target.columns";
+/// Whoever needs a column besides the features.
+const TARGET_KEY: &str = "target.columns (or window.segment, or a scale.reference)";
 const FEATURES_KEY: &str = "source.features";
 
 impl Selection {

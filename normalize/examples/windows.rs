@@ -1,55 +1,72 @@
-//! From Arrow record batches to shuffled training batches, with no libtorch and no database.
+//! From an Arrow table to shuffled training batches, with no libtorch and no database.
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
 use millstream_normalize::{
-    Filler, Order, Rows, ScaleMethod, Shape, Shuffle, Split, SplitSettings, WindowIndex, fit,
+    Batches, Filler, FitSettings, Fitted, Rank, Rows, ScaleGroup, ScaleMethod, ScaleSettings,
+    Shape, Split, SplitSettings, TargetSettings, TrainingOrder, WindowIndex, WindowOrder,
+    WindowSettings, fit, panel_of,
 };
-use millstream_stage::{BatchSlot, Panel, PanelSchema, Shard, TimeKind};
-use std::{error::Error, sync::Arc};
+use millstream_stage::{BatchSlot, Reference};
+use std::{error::Error, num::NonZeroUsize, sync::Arc};
 
-/// Two series of 200 rows: a sine and its slope, as Arrow has them.
-fn table() -> RecordBatch {
-    let rows = 200;
-    let codes = (0..2 * rows).map(|row| u32::from(row >= rows)).collect();
-    let times = (0..2 * rows).map(|row| i64::from(row % rows)).collect();
-    let values = (0..2 * rows)
-        .flat_map(|row| {
-            let angle = row as f32 / 9.0;
-            [angle.sin(), angle.cos()]
-        })
-        .collect();
-    Shard::new(codes, times, values, 2).to_record_batch(2)
+const BATCH: usize = 64;
+
+/// Two sensors, 200 seconds each, as they come from anywhere: in any order, with gaps.
+fn table() -> Result<RecordBatch, Box<dyn Error>> {
+    let rows = || (0..400u16).rev();
+    let second = |row: u16| i64::from(row / 2);
+    let angle = |row: u16| second(row) as f32 / 9.0 + f32::from(row % 2);
+    let name = |row: u16| if row.is_multiple_of(2) { "north" } else { "south" };
+    let level = |row: u16| (row % 37 != 0).then(|| 20.0 + angle(row).sin());
+    Ok(RecordBatch::try_from_iter([
+        ("sensor", Arc::new(StringArray::from_iter_values(rows().map(name))) as ArrayRef),
+        ("second", Arc::new(Int64Array::from_iter_values(rows().map(second)))),
+        ("level", Arc::new(rows().map(level).collect::<Float32Array>())),
+        ("load", Arc::new(Float32Array::from_iter_values(rows().map(|row| angle(row).exp())))),
+    ])?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let schema = PanelSchema {
-        series_column: Some("sensor".into()),
-        time_column: "second".into(),
-        time_kind: TimeKind::Integer,
-        columns: vec!["level".into(), "slope".into()],
-        inputs: 2,
-        series: vec!["north".into(), "south".into()],
-        fingerprint: String::new(),
+    let panel = panel_of(&[table()?], Some("sensor"), "second")?;
+
+    let rows = |n| NonZeroUsize::new(n).ok_or("a window has rows");
+    let settings = FitSettings {
+        target: TargetSettings { columns: vec!["level".into()], ..Default::default() },
+        window: WindowSettings { lookback: rows(24)?, horizon: rows(3)?, ..Default::default() },
+        // Levels relative to the last one a window shows, loads on a logarithmic scale.
+        scale: ScaleSettings {
+            groups: vec![
+                ScaleGroup {
+                    columns: vec!["level".into()],
+                    reference: Some(Reference::Last),
+                    ..Default::default()
+                },
+                ScaleGroup {
+                    columns: vec!["lo*".into()],
+                    method: Some(ScaleMethod::Log1p),
+                    ..Default::default()
+                },
+            ],
+            ..Default::default()
+        },
     };
-    let panel = Panel::from_record_batches(Arc::new(schema), &[table()])?;
-
     let split = Split::new(&panel, &SplitSettings::default())?;
-    let columns = fit(&panel, &split.train(), ScaleMethod::Zscore);
-    let rows = Rows::new(&panel, &columns, &columns[..1])?;
-    let shape = Shape { lookback: 24, horizon: 3, stride: 1 };
-    let train = WindowIndex::labelled(&rows, shape, split.train_span());
-    println!("{} training windows", train.len());
+    let Fitted { schema, scaling, warnings } = fit(&panel, split.train(), &settings)?;
+    warnings.iter().for_each(|warning| println!("warning: {warning}"));
+    let rows = Rows::new(&panel, &schema, &scaling)?;
+    let shape = Shape::of(&schema, &settings.window);
+    let train = WindowIndex::labelled(&rows, shape, split.train().part());
+    println!("{} training windows; left out: {:?}", train.len(), train.left_out());
 
-    let mut filler = Filler::new(shape, 64);
-    let mut slot = BatchSlot::on_heap(filler.layout(&rows, 64));
-    let order = Order::Shuffled(Shuffle::new(train.len(), 42, 1));
-    for batch in 0..train.len().div_ceil(64) {
-        filler.fill(&mut slot, &rows, &train, &order, batch);
-        let (first_series, first_time) = (slot.meta.series[0], slot.meta.time[0]);
-        println!(
-            "batch {batch}: {} windows, first of series {first_series} at {first_time}",
-            slot.rows()
-        );
+    let epoch = TrainingOrder { order: WindowOrder::Global, drop_last: false, seed: 42, epoch: 1 };
+    let batches = Batches::training(&rows, &train, BATCH, Rank::ALONE, epoch)?;
+    let mut filler = Filler::new(&rows, shape, schema.padding, BATCH);
+    let mut slot = BatchSlot::on_heap(filler.layout());
+    for batch in 0..batches.len() {
+        filler.fill(&mut slot, &rows, &train, &batches, batch);
+        let (series, second) = (slot.meta.series[0], slot.meta.time[0]);
+        let name = &panel.schema().series[series as usize];
+        println!("batch {batch}: {} windows, the first of {name} at {second}", slot.rows());
     }
     Ok(())
 }

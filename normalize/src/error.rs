@@ -11,7 +11,7 @@ pub enum NormalizeError {
     #[error("the panel has no rows; check the source's filters")]
     EmptyPanel,
     /// A target column is not in the panel.
-    #[error("target.columns names {column:?}, which the data does not have; it has {}", list(.columns))]
+    #[error("target.columns names {column:?}, which the data does not have; {}", nearest(.column, .columns))]
     UnknownTarget {
         /// The column asked for.
         column: String,
@@ -21,13 +21,114 @@ pub enum NormalizeError {
     /// No target column was named.
     #[error("target.columns is empty; name at least one column to forecast")]
     NoTarget,
+    /// A target has no value at all.
+    #[error(
+        "target {column:?} has no value in any of the {rows} rows; {}",
+        if .columns.is_empty() { "no column has one".to_owned() } else { format!("columns with values: {}", list(.columns)) }
+    )]
+    EmptyTarget {
+        /// The column.
+        column: String,
+        /// Rows looked at.
+        rows: usize,
+        /// The columns that have values.
+        columns: Vec<String>,
+    },
     /// A model expects a column that the panel does not have.
-    #[error("the model was trained on column {column:?}, which the data does not have; it has {}", list(.columns))]
+    #[error("the model was trained on column {column:?}, which the data does not have; {}", nearest(.column, .columns))]
     MissingFeature {
         /// The column the model expects.
         column: String,
         /// The columns there are.
         columns: Vec<String>,
+    },
+    /// No input column is left.
+    #[error("no input column is left beside the segment column {segment:?}; widen source.features")]
+    NoFeature {
+        /// The segment column.
+        segment: String,
+    },
+    /// The segment column is not in the panel.
+    #[error("window.segment is {column:?}, which the data does not have; {}", nearest(.column, .columns))]
+    UnknownSegment {
+        /// The column asked for.
+        column: String,
+        /// The columns there are.
+        columns: Vec<String>,
+    },
+    /// The reference column is not in the panel.
+    #[error("scale.reference is {column:?}, which is none of \"none\", \"first\", \"last\" and no column of the data; {}", nearest(.column, .columns))]
+    UnknownReference {
+        /// The column asked for.
+        column: String,
+        /// The columns there are.
+        columns: Vec<String>,
+    },
+    /// A value of the segment column is not a small integer.
+    #[error(
+        "window.segment column {column:?} is {value} for series {series:?} at {time}; segments are whole numbers from 0 to 65535"
+    )]
+    BadSegment {
+        /// The column.
+        column: String,
+        /// Its value.
+        value: f32,
+        /// Where.
+        series: String,
+        /// When.
+        time: String,
+    },
+    /// A glob cannot be read.
+    #[error("scale.groups entry {group}: {glob:?} is not a glob: {reason}")]
+    Glob {
+        /// Position of the group, from 1.
+        group: usize,
+        /// What it says.
+        glob: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A group names no column.
+    #[error("scale.groups entry {group} names {glob:?}, which matches no column; {}", nearest(.glob, .columns))]
+    EmptyGroup {
+        /// Position of the group, from 1.
+        group: usize,
+        /// What it names.
+        glob: String,
+        /// The columns there are.
+        columns: Vec<String>,
+    },
+    /// A reference with a method that is not affine.
+    #[error(
+        "column {column:?} has a scale.reference and method {method:?}; relative values are scaled by \"zscore\", \"robust\", \"minmax\" or \"none\""
+    )]
+    CurvedReference {
+        /// The column.
+        column: String,
+        /// The method.
+        method: &'static str,
+    },
+    /// A clip that is not above zero.
+    #[error("scale.clip is {value}; use a number above 0, or 0 to switch it off")]
+    Clip {
+        /// What it is set to.
+        value: f64,
+    },
+    /// A dead band that is no share.
+    #[error("target.dead_band is {value}; use 0 or a share above it, e.g. 0.001")]
+    DeadBand {
+        /// What it is set to.
+        value: f64,
+    },
+    /// Two settings exclude each other.
+    #[error("{first} does not go with {second}; {instead}")]
+    Conflict {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: &'static str,
+        /// What to do.
+        instead: &'static str,
     },
     /// Every series is too short.
     #[error(
@@ -35,7 +136,7 @@ pub enum NormalizeError {
         lookback + horizon, shorter(*longest, *horizon)
     )]
     SeriesTooShort {
-        /// Rows the model sees.
+        /// Rows the model sees at least.
         lookback: usize,
         /// Steps forecast.
         horizon: usize,
@@ -63,7 +164,9 @@ pub enum NormalizeError {
         example: String,
     },
     /// Borders are out of order or outside the data.
-    #[error("split.{key} is {value}, but it must lie after {after} and the data ends at {end}")]
+    #[error(
+        "split.{key} is {value}, but it must lie after {after} and the data ends at {end}; the nearest that works is {nearest}"
+    )]
     BorderOrder {
         /// Key in `[split]`.
         key: &'static str,
@@ -73,10 +176,32 @@ pub enum NormalizeError {
         after: String,
         /// Last time of the data.
         end: String,
+        /// The nearest border that works.
+        nearest: String,
+    },
+    /// A fold that is not there.
+    #[error("split.fold is {fold}, but there are {folds} folds; use 1 to {folds}")]
+    NoSuchFold {
+        /// The fold asked for.
+        fold: usize,
+        /// How many there are.
+        folds: usize,
+    },
+    /// More folds than times to test on.
+    #[error(
+        "split.folds is {folds}, but split.train and split.validation leave {left} of {times} times to test on; use at most {left} folds, or smaller shares"
+    )]
+    TooManyFolds {
+        /// Folds asked for.
+        folds: usize,
+        /// Times that are left.
+        left: usize,
+        /// Distinct times of the data.
+        times: usize,
     },
     /// No window to learn from.
     #[error(
-        "no window to learn from: training ends at {train_end}, and before that no series has {needed} rows in a row with a known target ({missing_target} windows miss their target); move split.train (or train_end) later or shorten window.lookback"
+        "no window to learn from: training ends at {train_end}, and before that no series has {needed} rows in a row with a known target ({missing_target} windows miss their target, {missing_input} an input or reference); {hint}"
     )]
     EmptyTrain {
         /// Where training ends.
@@ -85,13 +210,70 @@ pub enum NormalizeError {
         needed: usize,
         /// Windows left out because a target is missing.
         missing_target: u64,
+        /// Windows left out because an input or the reference is missing.
+        missing_input: u64,
+        /// The nearest choice that works.
+        hint: String,
     },
+    /// A time has more windows than a batch.
+    #[error(
+        "window.order = \"by_time\" puts whole times in a batch, and {time} has {windows} windows; set train.batch_size to {windows} or more, now {batch_size}"
+    )]
+    WideTime {
+        /// The time with the most windows.
+        time: String,
+        /// How many it has.
+        windows: u64,
+        /// Windows of a batch.
+        batch_size: usize,
+    },
+    /// Batches that cannot be shared out.
+    #[error("a batch of {batch_size} windows cannot be shared out among {ranks} ranks; use a multiple of {ranks}, and a rank below {ranks} (now {rank})")]
+    Ranks {
+        /// Windows of a global batch.
+        batch_size: usize,
+        /// This rank.
+        rank: usize,
+        /// How many ranks there are.
+        ranks: usize,
+    },
+    /// A table does not have a column.
+    #[error("the table has no column {column:?}; {}", nearest(.column, .columns))]
+    UnknownColumn {
+        /// The column asked for.
+        column: String,
+        /// The columns there are.
+        columns: Vec<String>,
+    },
+    /// A column does not say when a row was.
+    #[error("column {column:?} is no time: {found}; use a date, a timestamp or an integer without nulls")]
+    NotATime {
+        /// The column.
+        column: String,
+        /// What is there.
+        found: String,
+    },
+    /// Arrow cannot read a table.
+    #[error("cannot read the table")]
+    Table(#[source] arrow::error::ArrowError),
     /// The batch slots could not be made.
     #[error("cannot make the batch slots")]
     Slots(#[source] Box<dyn Error + Send + Sync>),
     /// Record batches that are no panel.
     #[error("not a panel")]
     Panel(#[source] PanelError),
+}
+
+/// The column most like the one asked for, or else what there is.
+fn nearest(asked: &str, columns: &[String]) -> String {
+    let likeness = |name: &&String| strsim::jaro_winkler(asked, name);
+    let best = columns.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match best {
+        Some(best) if likeness(&best) > 0.8 => {
+            format!("did you mean {best:?}? It has {}", list(columns))
+        }
+        _ => format!("it has {}", list(columns)),
+    }
 }
 
 fn list(columns: &[String]) -> String {
@@ -105,7 +287,9 @@ fn list(columns: &[String]) -> String {
 
 fn shorter(longest: usize, horizon: usize) -> String {
     match longest.checked_sub(horizon) {
-        Some(rows) if rows > 0 => format!("set window.lookback to {rows} or less"),
+        Some(rows) if rows > 0 => {
+            format!("set window.lookback to {rows} or less, or window.short to \"pad\"")
+        }
         _ => format!("set window.horizon below {longest} and shorten window.lookback"),
     }
 }

@@ -1,46 +1,50 @@
 //! Filling a batch slot: for each window one copy of its rows, done in parallel.
+//!
+//! In steady state nothing is allocated: a slot and the scratch space are made once, and every
+//! task finds its window, copies it and writes what belongs to it in the same pass.
 
 use crate::{
+    batches::Batches,
     rows::Rows,
-    shuffle::Shuffle,
     windows::{Shape, Window, WindowIndex},
 };
-use millstream_stage::{BatchLayout, BatchSlot};
-use rayon::prelude::*;
+use millstream_stage::{BatchLayout, BatchSlot, Padding};
+use rayon::{iter::Either, prelude::*};
 
-/// In which order a pass visits the windows of its index.
-#[derive(Debug)]
-pub enum Order {
-    /// By series, then time.
-    Sorted,
-    /// Shuffled.
-    Shuffled(Shuffle),
-}
+/// Windows that one task copies: a window is a few microseconds.
+const TASK: usize = 8;
 
-/// Fills slots with the windows of one pass. The scratch list is reused from batch to batch.
+/// Fills slots with the windows of a pass. The scratch space is reused from batch to batch.
 #[derive(Debug)]
 pub struct Filler {
-    shape: Shape,
-    windows: Vec<Window>,
+    layout: BatchLayout,
+    padding: Padding,
+    scratch: Vec<f32>,
 }
 
 impl Filler {
-    /// A filler for windows of this shape, in batches of at most `batch_size`.
+    /// A filler of batches of at most `batch_size` windows of this shape.
     #[must_use]
-    pub fn new(shape: Shape, batch_size: usize) -> Self {
-        Filler { shape, windows: Vec::with_capacity(batch_size) }
+    pub fn new(rows: &Rows, shape: Shape, padding: Padding, batch_size: usize) -> Self {
+        let scratch = rows.references.as_ref().map_or(0, |references| references.scratch());
+        Filler {
+            layout: BatchLayout {
+                batch_size,
+                lookback: shape.lookback,
+                features: rows.channels,
+                horizon: shape.horizon,
+                targets: rows.targets(),
+                extras: rows.extras,
+            },
+            padding,
+            scratch: vec![0.0; batch_size * scratch],
+        }
     }
 
-    /// The batch layout these rows need.
+    /// The layout of the slots it fills.
     #[must_use]
-    pub fn layout(&self, rows: &Rows, batch_size: usize) -> BatchLayout {
-        BatchLayout {
-            batch_size,
-            lookback: self.shape.lookback,
-            features: rows.features,
-            horizon: self.shape.horizon,
-            targets: rows.targets,
-        }
+    pub fn layout(&self) -> BatchLayout {
+        self.layout
     }
 
     /// Fills `slot` with batch number `batch` of the pass. The tag and plan are the caller's.
@@ -48,47 +52,119 @@ impl Filler {
     /// Runs on the rayon pool it is called in. Targets past the end of a series are NaN.
     ///
     /// # Panics
-    /// When the pass has no such batch.
+    /// When the pass has no such batch, or the slot has another layout.
     pub fn fill(
         &mut self,
         slot: &mut BatchSlot,
         rows: &Rows,
         index: &WindowIndex,
-        order: &Order,
+        batches: &Batches,
         batch: u64,
     ) {
-        let layout = slot.layout();
-        let size = layout.batch_size as u64;
-        let positions = batch * size..((batch + 1) * size).min(index.len());
-        assert!(!positions.is_empty(), "batch {batch} of {} windows", index.len());
+        let layout = self.layout;
+        assert_eq!(slot.layout(), layout, "a slot made for these windows");
+        let places = batches.places(batch);
+        let count = (places.end - places.start) as usize;
+        let window = |i: usize| index.at(batches.position(places.start + i as u64));
         let (parts, meta) = slot.parts_mut();
-        self.windows.clear();
-        meta.series.clear();
-        meta.time.clear();
-        for position in positions {
-            let window = match order {
-                Order::Sorted => index.at(position),
-                Order::Shuffled(shuffle) => index.at(shuffle.at(position)),
-            };
-            meta.series.push(window.series);
-            meta.time.push(rows.times()[window.row]);
-            self.windows.push(window);
-        }
+        meta.lookback = match self.padding {
+            Padding::Right => (0..count).map(|i| window(i).rows()).max().unwrap_or(0),
+            Padding::None | Padding::Left => layout.lookback,
+        };
+        meta.series.resize(count, 0);
+        meta.time.resize(count, 0);
 
-        let shape = self.shape;
-        self.windows
-            .par_iter()
-            .zip(parts.inputs.par_chunks_exact_mut(layout.window()))
-            .zip(parts.targets.par_chunks_exact_mut(layout.labels()))
-            .zip(parts.last.par_chunks_exact_mut(layout.targets))
-            .for_each(|(((window, inputs), targets), last)| {
-                let first = window.row + 1 - shape.lookback;
-                inputs.copy_from_slice(rows.inputs(first, shape.lookback));
-                let known = shape.horizon.min(window.series_end - window.row - 1);
-                let (outcomes, future) = targets.split_at_mut(known * layout.targets);
-                outcomes.copy_from_slice(rows.labels(window.row + 1, known));
-                future.fill(f32::NAN);
-                last.copy_from_slice(rows.labels(window.row, 1));
+        let (padding, lookback) = (self.padding, meta.lookback);
+        let (row, scratch) = (lookback.max(1), self.scratch.len() / layout.batch_size.max(1));
+        let labels = tasks(parts.targets, layout.labels(), count)
+            .zip(tasks(parts.last, layout.targets, count));
+        let extras = tasks(parts.lengths, 1, count)
+            .zip(tasks(parts.mask, lookback, count))
+            .zip(tasks(parts.segments, lookback, count))
+            .zip(tasks(&mut self.scratch, scratch, count));
+        tasks(parts.inputs, lookback * layout.features, count)
+            .zip(labels)
+            .zip(extras)
+            .zip(meta.series.par_chunks_mut(TASK).zip(meta.time.par_chunks_mut(TASK)))
+            .enumerate()
+            .for_each(|(task, (((inputs, (targets, last)), extras), (series, time)))| {
+                let (((lengths, mask), segments), scratch) = extras;
+                // All that is looked up comes before all that is copied: the look-ups depend on
+                // nothing, so their cache misses overlap, which a copy in between would prevent.
+                let windows: [Window; TASK] =
+                    std::array::from_fn(|i| window((task * TASK + i).min(count - 1)));
+                for ((window, series), time) in windows.iter().zip(series).zip(time) {
+                    (*series, *time) = (window.series, rows.times()[window.row]);
+                }
+                for (window, out) in windows.iter().zip(targets.chunks_exact_mut(layout.labels())) {
+                    rows.labels.copy(window.row, window.series_end, out);
+                }
+                for (window, out) in windows.iter().zip(last.chunks_exact_mut(layout.targets)) {
+                    out.copy_from_slice(rows.labels.last(window.row, window.series));
+                }
+                let padded = lengths.iter_mut().zip(mask.chunks_exact_mut(row));
+                for (window, (length, mask)) in windows.iter().zip(padded) {
+                    *length = window.rows() as f32;
+                    let (real, padded) = sides(mask, window.rows(), padding);
+                    real.fill(1.0);
+                    padded.fill(0.0);
+                }
+                for (window, out) in windows.iter().zip(segments.chunks_exact_mut(row)) {
+                    place(rows.segments(window.first, window.rows()), padding, out);
+                }
+                for (window, out) in windows.iter().zip(inputs.chunks_exact_mut(row * layout.features)) {
+                    copy_inputs(rows, window, padding, out, scratch);
+                }
             });
+    }
+}
+
+fn copy_inputs(
+    rows: &Rows,
+    window: &Window,
+    padding: Padding,
+    inputs: &mut [f32],
+    scratch: &mut [f32],
+) {
+    let source = rows.inputs(window.first, window.rows());
+    match &rows.references {
+        None => place(source, padding, inputs),
+        Some(references) => {
+            let (real, padded) = sides(inputs, source.len(), padding);
+            references.copy(source, rows.channels, window, real, scratch);
+            padded.fill(0.0);
+        }
+    }
+}
+
+/// Copies a window to its side of its place, and fills the rest with zeros.
+fn place(source: &[f32], padding: Padding, out: &mut [f32]) {
+    let (real, padded) = sides(out, source.len(), padding);
+    real.copy_from_slice(source);
+    padded.fill(0.0);
+}
+
+/// Divides a window's place into what is real and what is padding.
+fn sides(out: &mut [f32], real: usize, padding: Padding) -> (&mut [f32], &mut [f32]) {
+    match padding {
+        Padding::Left => {
+            let (padded, real) = out.split_at_mut(out.len() - real);
+            (real, padded)
+        }
+        Padding::None | Padding::Right => out.split_at_mut(real),
+    }
+}
+
+/// A part cut by task, `size` values a window; empty pieces where the batch has no such part.
+fn tasks(
+    part: &mut [f32],
+    size: usize,
+    count: usize,
+) -> impl IndexedParallelIterator<Item = &mut [f32]> {
+    if part.is_empty() || size == 0 {
+        let empty = rayon::iter::repeat_n((), count.div_ceil(TASK));
+        Either::Left(empty.map(|()| <&mut [f32]>::default()))
+    } else {
+        Either::Right(part[..size * count].par_chunks_mut(size * TASK))
     }
 }

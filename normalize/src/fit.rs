@@ -1,121 +1,420 @@
-//! Fitting: per-column statistics of the training rows, NaN-aware, in f64.
+//! Fitting: everything that is learned from training rows before training.
 //!
-//! Rows are summed in chunks of a fixed size and the chunks merged in a fixed order (Chan et al.),
-//! so the result has the same bits on any number of threads.
+//! Columns whose method needs only moments are fitted in one pass over the panel, all at once;
+//! quantiles, single series and values relative to a window are collected column by column. The
+//! result does not depend on the number of threads. Only a [`TrainSplit`] can be fitted.
 
-use crate::{settings::ScaleMethod, split::TrainSplit};
-use millstream_stage::{ColumnScaling, Panel};
+use crate::{
+    cross_section::crossed,
+    error::NormalizeError,
+    labels::Labels,
+    moments::{Moments, Pass, is_known},
+    quantiles::fit_values,
+    recipe::{Recipe, Recipes},
+    relative::{self, OwnFit},
+    settings::{ScaleMethod, ScalePer, ScaleSettings, TargetSettings, WindowSettings},
+    spans::{self, PanelRows, SeriesRows},
+    split::TrainSplit,
+};
+use millstream_stage::{
+    ColumnScaling, CrossSection, Curve, DataSchema, Fit, Panel, Scaling, SeriesFits, TargetKind,
+};
 use rayon::prelude::*;
 
-/// Rows summed as one chunk. Part of the result's definition: changing it changes last bits.
-const CHUNK: usize = 4096;
-
-/// The statistics of one column over the training rows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Moments {
-    /// Values that are not missing.
-    pub count: u64,
-    /// Their mean.
-    pub mean: f64,
-    /// Sum of their squared distances from the mean.
-    pub squares: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
+/// What to fit.
+#[derive(Debug, Clone, Default)]
+pub struct FitSettings {
+    /// What to forecast.
+    pub target: TargetSettings,
+    /// The shape of a window.
+    pub window: WindowSettings,
+    /// How values are scaled.
+    pub scale: ScaleSettings,
 }
 
-impl Moments {
-    const NONE: Moments =
-        Moments { count: 0, mean: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY };
-
-    fn merge(self, other: Moments) -> Moments {
-        if self.count == 0 || other.count == 0 {
-            return if self.count == 0 { other } else { self };
-        }
-        let (n, m) = (self.count as f64, other.count as f64);
-        let distance = other.mean - self.mean;
-        Moments {
-            count: self.count + other.count,
-            mean: self.mean + distance * m / (n + m),
-            squares: self.squares + other.squares + distance * distance * n * m / (n + m),
-            min: self.min.min(other.min),
-            max: self.max.max(other.max),
-        }
-    }
-
-    /// The affine scaling `method` makes of these statistics. A column that is constant or has no
-    /// value at all keeps its unit: its scale is 1, never 0 and never infinite.
-    fn scaling(self, name: &str, method: ScaleMethod) -> ColumnScaling {
-        let (offset, scale) = match method {
-            _ if self.count == 0 => (0.0, 1.0),
-            ScaleMethod::Zscore => (self.mean, (self.squares / self.count as f64).sqrt()),
-            ScaleMethod::Minmax => (self.min, self.max - self.min),
-            ScaleMethod::None => (0.0, 1.0),
-        };
-        // Below what f32 can resolve around the offset, the spread is rounding noise.
-        let constant = scale.is_nan() || scale <= f64::from(f32::EPSILON) * offset.abs();
-        let scale = if constant || scale == 0.0 { 1.0 } else { scale };
-        ColumnScaling { name: name.to_owned(), offset, scale, mean: self.mean }
-    }
+/// What was fitted: all that is needed to scale other data in the same way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fitted {
+    /// The data contract: columns, shape of a window. Its `test_start` is the caller's to set.
+    pub schema: DataSchema,
+    /// The numbers.
+    pub scaling: Scaling,
+    /// What the user should know, a line each.
+    pub warnings: Vec<String>,
 }
 
-/// Fits every column of the panel on the rows of `train`.
+/// A fit, and what else is known of the values it was made of.
+#[derive(Debug, Clone)]
+pub(crate) struct Fitting {
+    pub(crate) fit: Fit,
+    pub(crate) mean: f64,
+    pub(crate) spread: Spread,
+}
+
+/// Whether there is anything to scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    Some,
+    Constant,
+    NoValue,
+}
+
+/// Fits every column on the rows of `train`.
 ///
 /// Runs on the rayon pool it is called in.
-#[must_use]
-pub fn fit(panel: &Panel, train: &TrainSplit, method: ScaleMethod) -> Vec<ColumnScaling> {
+///
+/// # Errors
+/// When a setting names a column the panel does not have, or asks for what cannot be.
+pub fn fit(
+    panel: &Panel,
+    train: &TrainSplit,
+    settings: &FitSettings,
+) -> Result<Fitted, NormalizeError> {
+    if panel.row_count() == 0 {
+        return Err(NormalizeError::EmptyPanel);
+    }
+    let schema = schema(panel, settings)?;
     let names = &panel.schema().columns;
-    let moments = moments(panel, train);
-    names.iter().zip(moments).map(|(name, moments)| moments.scaling(name, method)).collect()
+    let recipes = Recipes::new(&settings.scale, names)?;
+    let (times, series) = (spans::times(panel), spans::series(panel));
+
+    let targets = targets(panel, &schema, settings, &recipes, train, &times, &series)?;
+    let features: Vec<(usize, Recipe)> = schema
+        .features
+        .iter()
+        .map(|name| (column_place(names, name), recipes.of(name)))
+        .collect();
+    let identity: Vec<ColumnScaling> = features
+        .iter()
+        .map(|(at, recipe)| recipe.scaling(&names[*at], Fit::IDENTITY, 0.0))
+        .collect();
+    let panel_crossed = crossed(panel, &identity, &times);
+    let data = Data { rows: PanelRows::new(&panel_crossed), series: &series, times: &times, train };
+    let mut fitted = data.columns(&features);
+
+    let mut scaling = Scaling {
+        method: settings.scale.method.name().to_owned(),
+        missing: settings.scale.missing,
+        features: identity,
+        targets: targets.columns,
+        by_series: std::collections::BTreeMap::new(),
+        schema_hash: schema.hash(),
+    };
+    let relative = if features.iter().any(|(_, recipe)| recipe.is_relative()) {
+        relative::fit(panel, &schema, &scaling, &features, settings, train, &mut fitted)?
+    } else {
+        Vec::new()
+    };
+    for (column, fitting) in scaling.features.iter_mut().zip(&fitted) {
+        (column.fit, column.mean) = (fitting.fit.clone(), fitting.mean);
+    }
+    let mut own = data.by_series(&features, &fitted);
+    for OwnFit { series: code, column, fit } in relative {
+        let at = series.partition_point(|series| series.code < code);
+        let common = || fitted.iter().map(|fitting| fitting.fit.clone()).collect();
+        own[at].get_or_insert_with(common)[column] = fit;
+    }
+    for (i, series) in series.iter().enumerate() {
+        let (features, targets) = (own[i].take(), targets.own[i].clone());
+        if features.is_some() || targets.is_some() {
+            let common = |columns: &[ColumnScaling]| columns.iter().map(|c| c.fit.clone()).collect();
+            let fits = SeriesFits {
+                features: features.unwrap_or_else(|| common(&scaling.features)),
+                targets: targets.unwrap_or_else(|| common(&scaling.targets)),
+            };
+            scaling.by_series.insert(panel.schema().series[series.code as usize].clone(), fits);
+        }
+    }
+    let warnings = warnings(&scaling, &fitted, &targets.spread);
+    Ok(Fitted { schema, scaling, warnings })
 }
 
-/// The statistics of every column of the panel over the rows of `train`.
-#[must_use]
-pub fn moments(panel: &Panel, train: &TrainSplit) -> Vec<Moments> {
-    let width = panel.schema().width();
-    let mut total = vec![Moments::NONE; width];
-    for shard in panel.shards() {
-        let chunks: Vec<Vec<Moments>> = shard
-            .times()
-            .par_chunks(CHUNK)
-            .zip(shard.values().par_chunks(CHUNK * width))
-            .map(|(times, values)| chunk_moments(times, values, width, train.end()))
+/// What the scaling of the targets is.
+struct Targets {
+    columns: Vec<ColumnScaling>,
+    spread: Vec<Spread>,
+    /// By series, where it has its own.
+    own: Vec<Option<Vec<Fit>>>,
+}
+
+fn targets(
+    panel: &Panel,
+    schema: &DataSchema,
+    settings: &FitSettings,
+    recipes: &Recipes<'_>,
+    train: &TrainSplit,
+    times: &[i64],
+    series: &[SeriesRows],
+) -> Result<Targets, NormalizeError> {
+    let names = &panel.schema().columns;
+    let rows = PanelRows::new(panel);
+    let places: Vec<usize> = schema.targets.iter().map(|name| column_place(names, name)).collect();
+    for (&at, name) in places.iter().zip(&schema.targets) {
+        let has_value = |at: usize| rows.rows(0..rows.len()).any(|row| is_known(row[at]));
+        if !has_value(at) {
+            let with_values = (0..names.len()).filter(|&at| has_value(at));
+            return Err(NormalizeError::EmptyTarget {
+                column: name.clone(),
+                rows: rows.len(),
+                columns: with_values.map(|at| names[at].clone()).collect(),
+            });
+        }
+    }
+    let cross_section = settings.target.cross_section;
+    let labels = Labels::raw(&rows, series, times, &places, schema, cross_section);
+    let methods: Vec<(ScaleMethod, ScalePer)> = schema
+        .targets
+        .iter()
+        .map(|name| match schema.target_kind {
+            // Classes are no quantities.
+            TargetKind::Direction => (ScaleMethod::None, ScalePer::Feature),
+            _ => (recipes.of(name).method, recipes.of(name).per),
+        })
+        .collect();
+    let values = |series: &[SeriesRows], target: usize| -> Vec<f32> {
+        let of = |series| labels.of_part(target, series, times, train.part());
+        series.iter().flat_map(of).collect()
+    };
+    let common: Vec<Fitting> = (0..schema.targets.len())
+        .into_par_iter()
+        .map(|target| fit_values(methods[target].0, &mut values(series, target)))
+        .collect();
+    let own = |series: &SeriesRows| {
+        let fits: Vec<Option<Fit>> = (0..schema.targets.len())
+            .map(|target| match methods[target] {
+                (_, ScalePer::Feature) => None,
+                (method, ScalePer::Series) => {
+                    let values = &mut values(std::slice::from_ref(series), target);
+                    own_fit(method, values)
+                }
+            })
             .collect();
-        for chunk in chunks {
-            for (total, part) in total.iter_mut().zip(chunk) {
-                *total = total.merge(part);
-            }
-        }
-    }
-    total
+        or_common(fits, &common)
+    };
+    let columns = schema.targets.iter().zip(&common).map(|(name, fitting)| ColumnScaling {
+        cross_section,
+        fit: fitting.fit.clone(),
+        ..ColumnScaling::affine(name.clone(), 0.0, 1.0, fitting.mean)
+    });
+    Ok(Targets {
+        columns: columns.collect(),
+        spread: common.iter().map(|fitting| fitting.spread).collect(),
+        own: series.par_iter().map(own).collect(),
+    })
 }
 
-/// Two passes over a chunk that stays in cache: means first, then squared distances.
-fn chunk_moments(times: &[i64], values: &[f32], width: usize, end: i64) -> Vec<Moments> {
-    let rows = || times.iter().zip(values.chunks_exact(width)).filter(|(time, _)| **time < end);
-    let mut moments = vec![Moments::NONE; width];
-    for (_, row) in rows() {
-        for (moments, &value) in moments.iter_mut().zip(row) {
-            if !value.is_nan() {
-                let value = f64::from(value);
-                moments.count += 1;
-                moments.mean += value;
-                moments.min = moments.min.min(value);
-                moments.max = moments.max.max(value);
+/// The data that inputs are fitted on.
+struct Data<'a> {
+    rows: PanelRows<'a>,
+    series: &'a [SeriesRows],
+    times: &'a [i64],
+    train: &'a TrainSplit,
+}
+
+impl Data<'_> {
+    /// Fits the columns that are not relative to their window; those come out as they are.
+    fn columns(&self, columns: &[(usize, Recipe)]) -> Vec<Fitting> {
+        use ScaleMethod::{Log1p, Minmax, None, RankNormal, Robust, Zscore};
+        let by_moments = |recipe: &Recipe| {
+            !recipe.is_relative() && matches!(recipe.method, Zscore | Minmax | Log1p)
+        };
+        let keep = self.keep();
+        let moments = columns.iter().any(|(_, recipe)| by_moments(recipe)).then(|| {
+            let mut log = vec![false; self.rows.width()];
+            let logged = columns.iter().filter(|(_, recipe)| recipe.method == Log1p);
+            logged.for_each(|(at, _)| log[*at] = true);
+            let extremes = columns.iter().any(|(_, recipe)| recipe.method == Minmax);
+            Pass { rows: &self.rows, keep: &keep, log: &log, extremes }.run()
+        });
+        columns
+            .par_iter()
+            .map(|(at, recipe)| match (recipe.method, &moments) {
+                _ if recipe.is_relative() => Fitting::identity(),
+                (Zscore | Minmax | Log1p, Some(moments)) => {
+                    Fitting::of_moments(recipe.method, moments, *at)
+                }
+                (Robust | RankNormal, _) => {
+                    let rows = self.rows.rows(0..self.rows.len()).zip(&keep);
+                    let kept = rows.filter(|(_, keep)| **keep).map(|(row, _)| row[*at]);
+                    fit_values(recipe.method, &mut kept.filter(|x| is_known(*x)).collect())
+                }
+                (None, _) | (_, Option::None) => Fitting::identity(),
+            })
+            .collect()
+    }
+
+    /// By series, the fits of its own, where a column is fitted per series.
+    fn by_series(&self, columns: &[(usize, Recipe)], common: &[Fitting]) -> Vec<Option<Vec<Fit>>> {
+        let per_series =
+            |recipe: &Recipe| recipe.per == ScalePer::Series && !recipe.is_relative();
+        if !columns.iter().any(|(_, recipe)| per_series(recipe)) {
+            return vec![None; self.series.len()];
+        }
+        let part = self.train.part();
+        let own = |series: &SeriesRows| {
+            let times = &self.times[series.start..series.end];
+            let inside = |&(time, _): &(&i64, &[f32])| part.span.contains(*time);
+            let rows = self.rows.rows(series.start..series.end);
+            let rows: Vec<&[f32]> = match part.has_series(series.code) {
+                true => times.iter().zip(rows).filter(inside).map(|(_, row)| row).collect(),
+                false => Vec::new(),
+            };
+            let fits = columns.iter().map(|(at, recipe)| {
+                let column = rows.iter().map(|row| row[*at]).filter(|x| is_known(*x));
+                if per_series(recipe) { own_fit(recipe.method, &mut column.collect()) } else { None }
+            });
+            or_common(fits.collect(), common)
+        };
+        self.series.par_iter().map(own).collect()
+    }
+
+    /// By row: whether it is a training row.
+    fn keep(&self) -> Vec<bool> {
+        let part = self.train.part();
+        let mut keep: Vec<bool> = self.times.iter().map(|&time| part.span.contains(time)).collect();
+        for series in self.series.iter().filter(|series| !part.has_series(series.code)) {
+            keep[series.start..series.end].fill(false);
+        }
+        keep
+    }
+}
+
+/// The fit of one series; none where it has no spread to go by.
+pub(crate) fn own_fit(method: ScaleMethod, values: &mut Vec<f32>) -> Option<Fit> {
+    let fitting = fit_values(method, values);
+    (fitting.spread == Spread::Some).then_some(fitting.fit)
+}
+
+/// Fits of a series, filled up with those of the columns; `None` where it has none of its own.
+fn or_common(own: Vec<Option<Fit>>, common: &[Fitting]) -> Option<Vec<Fit>> {
+    own.iter().any(Option::is_some).then(|| {
+        own.into_iter().zip(common).map(|(own, all)| own.unwrap_or_else(|| all.fit.clone())).collect()
+    })
+}
+
+impl Fitting {
+    pub(crate) fn identity() -> Self {
+        Fitting { fit: Fit::IDENTITY, mean: 0.0, spread: Spread::Some }
+    }
+
+    /// With this offset and scale. A column that is constant or has no value at all keeps its
+    /// unit: its scale is 1, never 0 and never infinite.
+    pub(crate) fn affine(curve: Curve, offset: f64, scale: f64, mean: f64) -> Self {
+        // Below what f32 can resolve around the offset, the spread is rounding noise.
+        let spread = scale.is_finite()
+            && scale > f64::from(f32::EPSILON) * offset.abs()
+            && scale > f64::from(f32::MIN_POSITIVE);
+        let scale = if spread { scale } else { 1.0 };
+        let spread = if spread { Spread::Some } else { Spread::Constant };
+        Fitting { fit: Fit { curve, offset, scale }, mean, spread }
+    }
+
+    pub(crate) fn no_value() -> Self {
+        Fitting { spread: Spread::NoValue, ..Fitting::identity() }
+    }
+
+    fn of_moments(method: ScaleMethod, moments: &Moments, at: usize) -> Self {
+        if moments.count[at] == 0 {
+            return Fitting::no_value();
+        }
+        let mean = moments.mean[at];
+        match method {
+            ScaleMethod::Minmax => {
+                let (min, max) = (f64::from(moments.min[at]), f64::from(moments.max[at]));
+                Fitting::affine(Curve::Linear, min, max - min, mean)
             }
+            ScaleMethod::Log1p => {
+                let raw = Curve::Log1p.invert(mean);
+                Fitting::affine(Curve::Log1p, mean, moments.deviation(at), raw)
+            }
+            _ => Fitting::affine(Curve::Linear, mean, moments.deviation(at), mean),
         }
     }
-    for moments in moments.iter_mut().filter(|moments| moments.count > 0) {
-        moments.mean /= moments.count as f64;
+}
+
+/// The data contract that these settings make of a panel.
+fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema, NormalizeError> {
+    let FitSettings { target, window, .. } = settings;
+    let columns = &panel.schema().columns;
+    if target.columns.is_empty() {
+        return Err(NormalizeError::NoTarget);
     }
-    for (_, row) in rows() {
-        for (moments, &value) in moments.iter_mut().zip(row) {
-            if !value.is_nan() {
-                let distance = f64::from(value) - moments.mean;
-                moments.squares += distance * distance;
-            }
-        }
+    if !(target.dead_band >= 0.0 && target.dead_band.is_finite()) {
+        return Err(NormalizeError::DeadBand { value: target.dead_band });
     }
-    moments
+    if target.kind == TargetKind::Direction && target.cross_section != CrossSection::None {
+        return Err(NormalizeError::Conflict {
+            first: "target.cross_section".to_owned(),
+            second: "target.kind = \"direction\"",
+            instead: "rank returns instead: set target.kind = \"return\"",
+        });
+    }
+    let unknown = |name: &&String| !columns.contains(name);
+    if let Some(column) = target.columns.iter().find(unknown) {
+        let (column, columns) = (column.clone(), columns.clone());
+        return Err(NormalizeError::UnknownTarget { column, columns });
+    }
+    if let Some(column) = window.segment.as_ref().filter(unknown) {
+        let (column, columns) = (column.clone(), columns.clone());
+        return Err(NormalizeError::UnknownSegment { column, columns });
+    }
+    // A segment is a label of a row, not a quantity.
+    let inputs = columns[..panel.schema().inputs].iter();
+    let features: Vec<String> =
+        inputs.filter(|name| window.segment.as_ref() != Some(name)).cloned().collect();
+    if let (true, Some(segment)) = (features.is_empty(), &window.segment) {
+        return Err(NormalizeError::NoFeature { segment: segment.clone() });
+    }
+    let (lookback, padding) = (window.lookback.get(), window.padding());
+    let min_rows = match padding {
+        millstream_stage::Padding::None => lookback,
+        _ => window.min_rows.get().min(lookback),
+    };
+    let panel = panel.schema();
+    Ok(DataSchema {
+        series_column: panel.series_column.clone(),
+        time_column: panel.time_column.clone(),
+        time_kind: panel.time_kind,
+        features,
+        targets: target.columns.clone(),
+        lookback,
+        horizon: window.horizon.get(),
+        test_start: i64::MIN,
+        fingerprint: panel.fingerprint.clone(),
+        target_kind: target.kind,
+        dead_band: target.dead_band,
+        padding,
+        min_rows,
+        segment: window.segment.clone(),
+    })
+}
+
+fn column_place(names: &[String], name: &str) -> usize {
+    names.iter().position(|column| column == name).expect("the schema names the panel's columns")
+}
+
+/// Columns with nothing to scale, one line for each kind.
+fn warnings(scaling: &Scaling, features: &[Fitting], targets: &[Spread]) -> Vec<String> {
+    let spreads = features.iter().map(|fitting| fitting.spread).chain(targets.iter().copied());
+    let names = scaling.features.iter().chain(&scaling.targets).map(|column| &column.name);
+    let columns: Vec<(&String, Spread)> = names.zip(spreads).collect();
+    let line = |spread: Spread, text: &str| {
+        let mut named: Vec<&str> =
+            columns.iter().filter(|(_, s)| *s == spread).map(|(name, _)| name.as_str()).collect();
+        named.dedup();
+        let more = named.len().saturating_sub(8);
+        let (shown, last) = (named[..named.len() - more].join(", "), if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        });
+        (!named.is_empty()).then(|| format!("{shown}{last}: {text}"))
+    };
+    [
+        line(Spread::Constant, "constant over the training rows; kept, scaled to 0 there"),
+        line(Spread::NoValue, "no value in the training rows; kept, in raw units"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

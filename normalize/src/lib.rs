@@ -2,68 +2,92 @@
 //!
 //! [`Normalize`] is the stage: it takes a [`Panel`](millstream_stage::Panel), draws the split
 //! ([`Split`]), fits the scalers on training rows only ([`fit`]), scales every row once ([`Rows`]),
-//! numbers the windows ([`WindowIndex`]) and fills one slot after another ([`Filler`]), tagged
-//! (epoch, phase, index), so that the stream never pauses between epochs or for validation.
+//! numbers the windows ([`WindowIndex`]), shares them out among batches ([`Batches`]) and fills one
+//! slot after another ([`Filler`]), tagged (epoch, phase, index), so that the stream never pauses
+//! between epochs or for validation.
 //!
 //! Each piece can be used alone; none needs libtorch, a GPU or a database:
 //!
 //! ```
+//! use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 //! use millstream_normalize::{
-//!     Filler, Order, Rows, ScaleMethod, Shape, Shuffle, Split, SplitSettings, WindowIndex, fit,
+//!     Batches, Filler, FitSettings, Fitted, Rank, Rows, Shape, Split, SplitSettings,
+//!     TargetSettings, TrainingOrder, WindowIndex, WindowOrder, WindowSettings, fit, panel_of,
 //! };
-//! use millstream_stage::{BatchSlot, Panel, PanelSchema, Shard, TimeKind};
-//! use std::sync::Arc;
+//! use millstream_stage::BatchSlot;
+//! use std::{num::NonZeroUsize, sync::Arc};
 //!
 //! // One series of 100 rows with two columns.
-//! let schema = PanelSchema {
-//!     series_column: None,
-//!     time_column: "t".into(),
-//!     time_kind: TimeKind::Integer,
-//!     columns: vec!["x".into(), "y".into()],
-//!     inputs: 2,
-//!     series: vec![String::new()],
-//!     fingerprint: String::new(),
+//! let column = |of: fn(f64) -> f64| {
+//!     Arc::new((0..100).map(|t| Some(of(f64::from(t)))).collect::<Float64Array>()) as ArrayRef
 //! };
-//! let values = (0..200).map(|v| v as f32).collect();
-//! let shard = Shard::new(vec![0; 100], (0..100).collect(), values, 2);
-//! let panel = Panel::new(Arc::new(schema), vec![shard])?;
+//! let table = RecordBatch::try_from_iter([
+//!     ("t", Arc::new(Int64Array::from_iter_values(0..100)) as ArrayRef),
+//!     ("x", column(f64::sin)),
+//!     ("y", column(f64::sqrt)),
+//! ])?;
+//! let panel = panel_of(&[table], None, "t")?;
 //!
+//! let settings = FitSettings {
+//!     target: TargetSettings { columns: vec!["y".into()], ..Default::default() },
+//!     window: WindowSettings { lookback: NonZeroUsize::new(10).unwrap(), ..Default::default() },
+//!     ..Default::default()
+//! };
 //! let split = Split::new(&panel, &SplitSettings::default())?;
-//! let columns = fit(&panel, &split.train(), ScaleMethod::Zscore);
-//! let rows = Rows::new(&panel, &columns, &columns[1..])?;
-//! let shape = Shape { lookback: 10, horizon: 1, stride: 1 };
-//! let train = WindowIndex::labelled(&rows, shape, split.train_span());
+//! let Fitted { schema, scaling, .. } = fit(&panel, split.train(), &settings)?;
+//! let rows = Rows::new(&panel, &schema, &scaling)?;
+//! let shape = Shape::of(&schema, &settings.window);
+//! let train = WindowIndex::labelled(&rows, shape, split.train().part());
 //! assert_eq!(train.len(), 60); // 70 training rows; the first 10 have nothing before them
 //!
-//! let mut filler = Filler::new(shape, 32);
-//! let mut slot = BatchSlot::on_heap(filler.layout(&rows, 32));
-//! let order = Order::Shuffled(Shuffle::new(train.len(), 42, 1));
-//! filler.fill(&mut slot, &rows, &train, &order, 0);
+//! let epoch = TrainingOrder { order: WindowOrder::Global, drop_last: false, seed: 42, epoch: 1 };
+//! let batches = Batches::training(&rows, &train, 32, Rank::ALONE, epoch)?;
+//! let mut filler = Filler::new(&rows, shape, schema.padding, 32);
+//! let mut slot = BatchSlot::on_heap(filler.layout());
+//! filler.fill(&mut slot, &rows, &train, &batches, 0);
 //! assert_eq!(slot.rows(), 32);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod apply;
+mod batches;
+mod cross_section;
 mod error;
 mod fill;
 mod fit;
+mod folds;
+mod labels;
+mod moments;
+mod numbers;
+mod prepare;
+mod quantiles;
+mod recipe;
+mod reference;
+mod relative;
 mod rows;
 mod settings;
 mod shuffle;
+mod spans;
 mod split;
 mod stage;
+mod table;
+mod wide;
 mod windows;
 
 pub use crate::{
+    batches::{Batches, Rank, TimeBatches, TrainingOrder},
     error::NormalizeError,
-    fill::{Filler, Order},
-    fit::{Moments, fit, moments},
-    rows::{Rows, SeriesRows},
+    fill::Filler,
+    fit::{FitSettings, Fitted, fit},
+    rows::Rows,
     settings::{
-        Missing, ScaleMethod, ScaleSettings, ShortSeries, SplitSettings, TargetKind,
-        TargetSettings, WindowSettings,
+        PadSide, ScaleGroup, ScaleMethod, ScalePer, ScaleSettings, ShortSeries, SplitBy,
+        SplitSettings, TargetSettings, Walk, WindowOrder, WindowSettings,
     },
     shuffle::Shuffle,
-    split::{Span, Split, TrainSplit, parse_time},
+    spans::SeriesRows,
+    split::{Part, Span, Split, TrainSplit, parse_time},
     stage::{MakeSlots, Normalize, NormalizeSettings, Purpose, Resume},
-    windows::{Shape, Window, WindowIndex},
+    table::panel_of,
+    windows::{LeftOut, Shape, Window, WindowIndex},
 };

@@ -1,76 +1,127 @@
 //! The normalised rows: the panel's private, scaled copy that windows are cut from.
 //!
-//! Scaling is affine and applied once per row, not once per window. Inputs and targets are kept
-//! apart: a missing input becomes zero, a missing target stays NaN so that no window can mistake
-//! it for a value.
+//! Scaling is applied once per row, not once per window; only what is relative to the window waits
+//! until it is cut. Inputs and labels are kept apart: a missing input becomes zero, a missing label
+//! stays NaN so that no window can mistake it for a value.
 
-use crate::error::NormalizeError;
-use millstream_stage::{ColumnScaling, Panel};
+use crate::{
+    apply::scale_rows,
+    cross_section::crossed,
+    error::NormalizeError,
+    labels::Labels,
+    moments::is_known,
+    reference::{BadReferences, References},
+    spans::{self, PanelRows, SeriesRows},
+};
+use millstream_stage::{DataSchema, Extras, Missing, Padding, Panel, Scaling};
 use rayon::prelude::*;
 
-/// Rows scaled by one task: enough to hide the cost of handing it out.
-const CHUNK: usize = 2048;
+/// Segments are small integers.
+const LARGEST_SEGMENT: f32 = 65_535.0;
 
 /// The scaled panel, its shards laid end to end.
 #[derive(Debug)]
 pub struct Rows {
-    /// Values of an input row.
-    pub features: usize,
-    /// Values of a target row.
-    pub targets: usize,
+    /// Values of an input row: the features, and their mask where there is one.
+    pub channels: usize,
+    /// Parts of a batch besides inputs and labels.
+    pub extras: Extras,
+    pub(crate) labels: Labels,
+    pub(crate) references: Option<References>,
+    pub(crate) times: Vec<i64>,
+    pub(crate) series: Vec<SeriesRows>,
+    /// First row of each shard.
+    pub(crate) shard_starts: Vec<usize>,
+    pub(crate) validity: Validity,
     inputs: Vec<f32>,
-    labels: Vec<f32>,
-    times: Vec<i64>,
-    series: Vec<SeriesRows>,
+    segments: Vec<f32>,
 }
 
-/// The rows of one series: `start..end` of the whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SeriesRows {
-    /// Series code.
-    pub code: u32,
-    /// First row.
-    pub start: usize,
-    /// One past the last row.
-    pub end: usize,
+/// By row: what keeps windows out. An empty list stands for "nothing does".
+#[derive(Debug)]
+pub(crate) struct Validity {
+    /// See [`Labels::missing`].
+    pub(crate) missing_label: Vec<bool>,
+    /// Whether labels stand in the row a window ends at, instead of the rows after it.
+    pub(crate) label_at_window: bool,
+    pub(crate) missing_input: Vec<bool>,
+    pub(crate) bad_reference: BadReferences,
 }
 
 impl Rows {
-    /// Scales the panel's rows. `features` and `targets` are looked up by name.
+    /// Scales the panel's rows as a model wants them. Columns are looked up by name.
     ///
     /// Runs on the rayon pool it is called in.
     ///
     /// # Errors
-    /// When the panel does not have one of the columns.
+    /// When the panel does not have one of the columns, or a segment is no small integer.
     pub fn new(
         panel: &Panel,
-        features: &[ColumnScaling],
-        targets: &[ColumnScaling],
+        schema: &DataSchema,
+        scaling: &Scaling,
     ) -> Result<Self, NormalizeError> {
-        let rows = panel.row_count();
-        let inputs = scaled(panel, &columns(panel, features)?, |value| {
-            // Scaled zero is what a missing input becomes.
-            if value.is_nan() { 0.0 } else { value }
-        });
-        let labels = scaled(panel, &columns(panel, targets)?, |value| value);
-        let mut times = Vec::with_capacity(rows);
-        for shard in panel.shards() {
-            times.extend_from_slice(shard.times());
-        }
-        let series = series(panel);
-        Ok(Rows { features: features.len(), targets: targets.len(), inputs, labels, times, series })
+        let names = &panel.schema().columns;
+        let find = |name: &str| names.iter().position(|column| column == name);
+        let place = |name: &String| {
+            find(name).ok_or_else(|| {
+                let (column, columns) = (name.clone(), names.clone());
+                NormalizeError::MissingFeature { column, columns }
+            })
+        };
+        let features = scaling.features.iter().map(|c| place(&c.name)).collect::<Result<Vec<_>, _>>()?;
+        let targets = scaling.targets.iter().map(|c| place(&c.name)).collect::<Result<Vec<_>, _>>()?;
+        let (times, series) = (spans::times(panel), spans::series(panel));
+
+        let raw = PanelRows::new(panel);
+        let kind = scaling.targets.first().map(|c| c.cross_section).unwrap_or_default();
+        let labels = Labels::raw(&raw, &series, &times, &targets, schema, kind)
+            .scale(&series, panel.schema(), scaling);
+        let segments = segments(panel, &raw, schema, place)?;
+
+        let panel = crossed(panel, &scaling.features, &times);
+        let rows = PanelRows::new(&panel);
+        let inputs = scale_rows(&rows, &series, panel.schema(), &features, scaling);
+        let place_of = |name: &str| find(name).expect("a reference was looked up when it was fitted");
+        let references = References::new(&rows, &series, panel.schema(), scaling, place_of);
+        let channels = inputs.len() / rows.len().max(1);
+        let missing_input = match scaling.missing {
+            Missing::Drop => missing_inputs(&rows, &features),
+            Missing::Zero | Missing::Ffill | Missing::Mask => Vec::new(),
+        };
+        let bad_reference =
+            references.as_ref().map(|r| r.bad_rows(&inputs, channels)).unwrap_or_default();
+        Ok(Rows {
+            channels,
+            extras: Extras {
+                padding: schema.padding != Padding::None,
+                segments: schema.segment.is_some(),
+            },
+            validity: Validity {
+                missing_label: labels.missing(),
+                label_at_window: labels.are_at_window(),
+                missing_input,
+                bad_reference,
+            },
+            shard_starts: rows.shard_starts().to_vec(),
+            labels,
+            references,
+            times,
+            series,
+            inputs,
+            segments,
+        })
     }
 
-    /// Input values of `rows` rows from `row` on.
+    /// Input values of `rows` rows from `row` on. What is relative to a window is in raw units.
     #[must_use]
     pub fn inputs(&self, row: usize, rows: usize) -> &[f32] {
-        &self.inputs[row * self.features..(row + rows) * self.features]
+        &self.inputs[row * self.channels..(row + rows) * self.channels]
     }
 
-    /// Target values of `rows` rows from `row` on; missing ones are NaN.
+    /// Segments of `rows` rows from `row` on; empty where there is no segment column.
     #[must_use]
-    pub fn labels(&self, row: usize, rows: usize) -> &[f32] {
-        &self.labels[row * self.targets..(row + rows) * self.targets]
+    pub fn segments(&self, row: usize, rows: usize) -> &[f32] {
+        if self.segments.is_empty() { &[] } else { &self.segments[row..row + rows] }
     }
 
     /// All times, one a row.
@@ -85,65 +136,40 @@ impl Rows {
         &self.series
     }
 
-    /// Whether any target of this row is missing.
+    /// Target columns.
     #[must_use]
-    pub fn misses_target(&self, row: usize) -> bool {
-        self.labels(row, 1).iter().any(|value| value.is_nan())
+    pub fn targets(&self) -> usize {
+        self.labels.targets
     }
 }
 
-/// A column's place in the panel and its scaling in f32.
-struct Column {
-    at: usize,
-    offset: f32,
-    factor: f32,
+fn missing_inputs(rows: &PanelRows<'_>, features: &[usize]) -> Vec<bool> {
+    let all: Vec<&[f32]> = rows.rows(0..rows.len()).collect();
+    all.into_par_iter().map(|row| features.iter().any(|&at| !is_known(row[at]))).collect()
 }
 
-fn columns(panel: &Panel, wanted: &[ColumnScaling]) -> Result<Vec<Column>, NormalizeError> {
-    let names = &panel.schema().columns;
-    wanted
-        .iter()
-        .map(|scaling| {
-            let at = names.iter().position(|name| *name == scaling.name).ok_or_else(|| {
-                let (column, columns) = (scaling.name.clone(), names.clone());
-                NormalizeError::MissingFeature { column, columns }
-            })?;
-            let (offset, factor) = (scaling.offset as f32, (1.0 / scaling.scale) as f32);
-            Ok(Column { at, offset, factor })
-        })
-        .collect()
-}
-
-fn scaled(panel: &Panel, columns: &[Column], finish: impl Fn(f32) -> f32 + Sync) -> Vec<f32> {
-    let (width, out_width) = (panel.schema().width(), columns.len());
-    let mut out = vec![0.0; panel.row_count() * out_width];
-    let mut rest = out.as_mut_slice();
-    for shard in panel.shards() {
-        let (mine, others) = rest.split_at_mut(shard.rows() * out_width);
-        rest = others;
-        mine.par_chunks_mut(CHUNK * out_width)
-            .zip(shard.values().par_chunks(CHUNK * width))
-            .for_each(|(out, values)| {
-                for (out, row) in out.chunks_exact_mut(out_width).zip(values.chunks_exact(width)) {
-                    for (out, column) in out.iter_mut().zip(columns) {
-                        *out = finish((row[column.at] - column.offset) * column.factor);
-                    }
-                }
-            });
-    }
-    out
-}
-
-fn series(panel: &Panel) -> Vec<SeriesRows> {
-    let mut series: Vec<SeriesRows> = Vec::with_capacity(panel.pieces().len());
-    let mut row = 0;
-    for piece in panel.pieces() {
-        let end = row + piece.rows;
-        match series.last_mut() {
-            Some(last) if last.code == piece.series => last.end = end,
-            _ => series.push(SeriesRows { code: piece.series, start: row, end }),
+fn segments(
+    panel: &Panel,
+    rows: &PanelRows<'_>,
+    schema: &DataSchema,
+    place: impl Fn(&String) -> Result<usize, NormalizeError>,
+) -> Result<Vec<f32>, NormalizeError> {
+    let Some(column) = &schema.segment else { return Ok(Vec::new()) };
+    let at = place(column)?;
+    let segments: Vec<f32> = rows.rows(0..rows.len()).map(|row| row[at]).collect();
+    let bad = |value: &f32| !(*value >= 0.0 && *value <= LARGEST_SEGMENT && value.fract() == 0.0);
+    match segments.iter().position(bad) {
+        None => Ok(segments),
+        Some(row) => {
+            let times = spans::times(panel);
+            let series = spans::series(panel);
+            let code = series[series.partition_point(|s| s.end <= row)].code;
+            Err(NormalizeError::BadSegment {
+                column: column.clone(),
+                value: segments[row],
+                series: panel.schema().series[code as usize].clone(),
+                time: panel.schema().format_time(times[row]),
+            })
         }
-        row = end;
     }
-    series
 }

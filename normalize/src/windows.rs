@@ -2,22 +2,41 @@
 //!
 //! Valid windows of a part come in runs of evenly spaced last rows within one series; the index is
 //! the prefix sums of those runs. It takes memory per run, not per window, and a look-up is a
-//! binary search. Windows with a missing target are excluded before numbering.
+//! binary search. Windows that miss a label, an input that must be there or their reference are
+//! excluded before numbering, and counted.
 
 use crate::{
-    rows::{Rows, SeriesRows},
-    split::Span,
+    rows::{Rows, Validity},
+    settings::WindowSettings,
+    spans::SeriesRows,
+    split::{Part, Span},
 };
+use millstream_stage::DataSchema;
 
 /// The shape of the windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Rows a window shows.
     pub lookback: usize,
+    /// Rows a window must have; `lookback`, or fewer where short windows are padded.
+    pub min_rows: usize,
     /// Steps forecast.
     pub horizon: usize,
     /// Rows between two windows.
     pub stride: usize,
+}
+
+impl Shape {
+    /// The shape of the windows that a data contract describes.
+    #[must_use]
+    pub fn of(schema: &DataSchema, window: &WindowSettings) -> Self {
+        Shape {
+            lookback: schema.lookback,
+            min_rows: schema.min_rows.clamp(1, schema.lookback),
+            horizon: schema.horizon,
+            stride: window.stride.get(),
+        }
+    }
 }
 
 /// One window.
@@ -25,20 +44,48 @@ pub struct Shape {
 pub struct Window {
     /// Series code.
     pub series: u32,
+    /// Its first row that is there.
+    pub first: usize,
     /// Its last input row: the moment the forecast is made.
     pub row: usize,
     /// One past the last row of its series.
     pub series_end: usize,
 }
 
+impl Window {
+    /// Rows that are there: `lookback` of them, or fewer near the start of a series.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.row + 1 - self.first
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Run {
     /// Position of its first window.
     position: u64,
-    series: u32,
     /// Last input row of its first window.
     row: usize,
-    series_end: usize,
+    series: SeriesRows,
+}
+
+/// Windows that were left out, and why.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// A target is missing.
+    pub missing_target: u64,
+    /// What values are taken relative to is missing, or zero where it divides.
+    pub missing_reference: u64,
+    /// An input is missing, and such windows are dropped.
+    pub missing_input: u64,
+}
+
+impl LeftOut {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.missing_target + self.missing_reference + self.missing_input
+    }
 }
 
 /// The windows of one part.
@@ -46,44 +93,25 @@ struct Run {
 pub struct WindowIndex {
     runs: Vec<Run>,
     windows: u64,
-    stride: usize,
-    missing_target: u64,
+    shape: Shape,
+    left_out: LeftOut,
 }
 
 impl WindowIndex {
-    /// Every window whose targets all lie in `span` and are all known.
+    /// Every window whose targets all lie in `part` and are all known.
     #[must_use]
-    pub fn labelled(rows: &Rows, shape: Shape, span: Span) -> Self {
-        let mut index = WindowIndex::empty(shape.stride);
-        for series in rows.series() {
+    pub fn labelled(rows: &Rows, shape: Shape, part: &Part) -> Self {
+        let mut index = WindowIndex::empty(shape);
+        for series in rows.series().iter().filter(|series| part.has_series(series.code)) {
             let times = &rows.times()[series.start..series.end];
-            // The first target is the row after the last input, so it must be inside `span`, and
-            // so must the last target.
-            let first_target = series.start + times.partition_point(|&time| time < span.from);
-            let after_span = series.start + times.partition_point(|&time| time < span.until);
-            let first = (series.start + shape.lookback).max(first_target) - 1;
-            let last_target_of = |row: usize| row + shape.horizon;
-
-            let mut row = first;
-            // Rows up to here were looked at; the last one among them that misses a target.
-            let (mut seen, mut missing) = (first + 1, None);
-            let mut in_run = false;
-            while last_target_of(row) < after_span {
-                while seen <= last_target_of(row) {
-                    if rows.misses_target(seen) {
-                        missing = Some(seen);
-                    }
-                    seen += 1;
-                }
-                let known = missing.is_none_or(|missing| missing <= row);
-                if known {
-                    index.push(*series, row, in_run);
-                } else {
-                    index.missing_target += 1;
-                }
-                in_run = known;
-                row += shape.stride;
-            }
+            let Span { from, until } = part.span;
+            // The first target is the row after the last input, so it must be inside, and so must
+            // the last target.
+            let first_target = series.start + times.partition_point(|&time| time < from);
+            let after = series.start + times.partition_point(|&time| time < until);
+            let first = (series.start + shape.min_rows).max(first_target) - 1;
+            let ends = (first..after.saturating_sub(shape.horizon)).step_by(shape.stride);
+            index.add(&rows.validity, *series, ends, true);
         }
         index
     }
@@ -92,29 +120,66 @@ impl WindowIndex {
     /// forecast, whether or not the outcome is known.
     #[must_use]
     pub fn forecastable(rows: &Rows, shape: Shape, from: i64) -> Self {
-        let mut index = WindowIndex::empty(shape.stride);
+        let mut index = WindowIndex::empty(shape);
         for series in rows.series() {
             let times = &rows.times()[series.start..series.end];
             let first_target = series.start + times.partition_point(|&time| time < from);
-            let first = (series.start + shape.lookback).max(first_target) - 1;
-            let windows = (first..series.end).step_by(shape.stride);
-            for (i, row) in windows.enumerate() {
-                index.push(*series, row, i > 0);
-            }
+            let first = (series.start + shape.min_rows).max(first_target) - 1;
+            index.add(&rows.validity, *series, (first..series.end).step_by(shape.stride), false);
         }
         index
     }
 
-    fn empty(stride: usize) -> Self {
-        WindowIndex { runs: Vec::new(), windows: 0, stride, missing_target: 0 }
+    fn empty(shape: Shape) -> Self {
+        WindowIndex { runs: Vec::new(), windows: 0, shape, left_out: LeftOut::default() }
     }
 
-    fn push(&mut self, series: SeriesRows, row: usize, continues: bool) {
-        if !continues {
-            let (position, series_end) = (self.windows, series.end);
-            self.runs.push(Run { position, series: series.code, row, series_end });
+    /// Adds the windows of a series that end at these rows, but for those with something missing.
+    fn add(
+        &mut self,
+        validity: &Validity,
+        series: SeriesRows,
+        ends: impl Iterator<Item = usize>,
+        labelled: bool,
+    ) {
+        let Validity { missing_label, label_at_window, missing_input, bad_reference } = validity;
+        let bad = |flags: &[bool], row: usize| flags.get(row).copied().unwrap_or(false);
+        let mut labels = LastFlag::new(missing_label, series.start);
+        let mut inputs = LastFlag::new(missing_input, series.start);
+        let mut in_run = false;
+        for row in ends {
+            let first = self.first_row(series, row);
+            let misses_label = labelled
+                && if *label_at_window {
+                    bad(missing_label, row)
+                } else {
+                    labels.up_to(row + self.shape.horizon).is_some_and(|flagged| flagged > row)
+                };
+            let misses_input = inputs.up_to(row).is_some_and(|flagged| flagged >= first);
+            let counter = if misses_label {
+                Some(&mut self.left_out.missing_target)
+            } else if bad(&bad_reference.last, row) || bad(&bad_reference.first, first) {
+                Some(&mut self.left_out.missing_reference)
+            } else if misses_input {
+                Some(&mut self.left_out.missing_input)
+            } else {
+                None
+            };
+            let valid = counter.is_none();
+            if let Some(counter) = counter {
+                *counter += 1;
+            } else {
+                if !in_run {
+                    self.runs.push(Run { position: self.windows, row, series });
+                }
+                self.windows += 1;
+            }
+            in_run = valid;
         }
-        self.windows += 1;
+    }
+
+    fn first_row(&self, series: SeriesRows, row: usize) -> usize {
+        (row + 1).saturating_sub(self.shape.lookback).max(series.start)
     }
 
     /// How many windows there are.
@@ -129,13 +194,19 @@ impl WindowIndex {
         self.windows == 0
     }
 
-    /// Windows left out because a target is missing.
+    /// Windows that were left out.
     #[must_use]
-    pub fn missing_target(&self) -> u64 {
-        self.missing_target
+    pub fn left_out(&self) -> LeftOut {
+        self.left_out
     }
 
-    /// The window at a position.
+    /// The shape of its windows.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The window at a position. Positions go by series, then time.
     ///
     /// # Panics
     /// When the position is not below [`len`](Self::len).
@@ -143,7 +214,46 @@ impl WindowIndex {
     pub fn at(&self, position: u64) -> Window {
         assert!(position < self.windows, "window {position} of {}", self.windows);
         let run = self.runs[self.runs.partition_point(|run| run.position <= position) - 1];
-        let row = run.row + (position - run.position) as usize * self.stride;
-        Window { series: run.series, row, series_end: run.series_end }
+        let row = run.row + (position - run.position) as usize * self.shape.stride;
+        let first = self.first_row(run.series, row);
+        Window { series: run.series.code, first, row, series_end: run.series.end }
+    }
+
+    /// The earliest time at which all targets of a window are known.
+    pub(crate) fn earliest(&self, rows: &Rows) -> Option<i64> {
+        self.runs.iter().map(|run| rows.times()[run.row + self.shape.horizon]).min()
+    }
+
+    /// How many windows end before this row.
+    pub(crate) fn before(&self, row: usize) -> u64 {
+        let run = self.runs.partition_point(|run| run.row < row);
+        let Some(run) = run.checked_sub(1) else { return 0 };
+        let end = self.runs.get(run + 1).map_or(self.windows, |next| next.position);
+        let run = self.runs[run];
+        end.min(run.position + (row - run.row).div_ceil(self.shape.stride) as u64)
+    }
+}
+
+/// The last flagged row up to some row, found by looking at every row once.
+struct LastFlag<'a> {
+    flags: &'a [bool],
+    next: usize,
+    last: Option<usize>,
+}
+
+impl<'a> LastFlag<'a> {
+    fn new(flags: &'a [bool], start: usize) -> Self {
+        LastFlag { flags, next: start, last: None }
+    }
+
+    fn up_to(&mut self, row: usize) -> Option<usize> {
+        if self.flags.is_empty() {
+            return None;
+        }
+        if let Some(found) = self.flags[self.next..=row].iter().rposition(|flag| *flag) {
+            self.last = Some(self.next + found);
+        }
+        self.next = row + 1;
+        self.last
     }
 }

@@ -1,8 +1,8 @@
 //! `millstream doctor`: what is here, what is missing, and what to do about it.
 
-use crate::{failure::Failure, settings::Settings, threads::share};
+use crate::{device, failure::Failure, settings::Settings, threads::share};
 use millstream_loader::SourceKind;
-use millstream_prefetch::{CudaDevice, choose, cuda_devices};
+use millstream_prefetch::{CudaDevice, cuda_devices};
 use serde::Serialize;
 use std::{fs, path::Path};
 
@@ -80,9 +80,9 @@ fn driver() -> Finding {
 }
 
 fn device(settings: &Settings) -> Finding {
-    match choose(settings.prefetch.device, cuda_devices()) {
+    match device::device(settings.prefetch.device) {
         Ok(device) => Finding::ok("device", device.reason),
-        Err(error) => Finding::missing("device", error.to_string()),
+        Err(error) => Finding::missing("device", Failure::from(error).to_string()),
     }
 }
 

@@ -3,7 +3,7 @@
 use millstream_loader::LoadError;
 use millstream_normalize::NormalizeError;
 use millstream_predictor::PredictError;
-use millstream_prefetch::DeviceError;
+use millstream_prefetch::{CudaError, DeviceError};
 use millstream_stage::PipelineError;
 use millstream_trainer::TrainError;
 use std::{error::Error, fmt, process::ExitCode};
@@ -72,6 +72,12 @@ impl From<DeviceError> for Failure {
     }
 }
 
+impl From<CudaError> for Failure {
+    fn from(error: CudaError) -> Self {
+        Failure::new(Code::Device, error)
+    }
+}
+
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Self {
         let code = train_code(&error);
@@ -81,7 +87,8 @@ impl From<TrainError> for Failure {
 
 impl From<PredictError> for Failure {
     fn from(error: PredictError) -> Self {
-        Failure::new(Code::Other, error)
+        let code = predict_code(&error);
+        Failure::new(code, error)
     }
 }
 
@@ -94,10 +101,21 @@ impl From<PipelineError> for Failure {
             normalize_code(error)
         } else if let Some(error) = source.downcast_ref::<TrainError>() {
             train_code(error)
+        } else if let Some(error) = source.downcast_ref::<PredictError>() {
+            predict_code(error)
+        } else if source.is::<CudaError>() {
+            Code::Device
         } else {
             Code::Other
         };
         Failure { code, source }
+    }
+}
+
+fn predict_code(error: &PredictError) -> Code {
+    match error {
+        PredictError::NoCuda { .. } | PredictError::Device(_) => Code::Device,
+        _ => Code::Other,
     }
 }
 
@@ -114,6 +132,7 @@ fn normalize_code(error: &NormalizeError) -> Code {
         NormalizeError::Share { .. }
         | NormalizeError::BorderFormat { .. }
         | NormalizeError::NoTarget => Code::Settings,
+        NormalizeError::Slots(_) => Code::Device,
         _ => Code::Data,
     }
 }
@@ -121,6 +140,7 @@ fn normalize_code(error: &NormalizeError) -> Code {
 fn train_code(error: &TrainError) -> Code {
     match error {
         TrainError::Setting { .. } => Code::Settings,
+        TrainError::NoCuda { .. } | TrainError::Device(_) => Code::Device,
         _ => Code::Other,
     }
 }

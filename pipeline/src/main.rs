@@ -4,6 +4,7 @@
 //! stderr, results on stdout, one documented exit code.
 
 mod cli;
+mod device;
 mod doctor;
 mod failure;
 mod import;

@@ -1,19 +1,21 @@
 //! The prediction line: loader → normalize → prefetch → predictor.
 
 use crate::{
-    cli::PredictArgs, failure::Failure, progress::Display, run_dir, settings::Settings,
-    threads::share, train::loader,
+    cli::PredictArgs,
+    device::{device, ring},
+    failure::Failure,
+    progress::Display,
+    run_dir,
+    settings::Settings,
+    threads::share,
+    train::loader,
 };
 use crossbeam_channel::Receiver;
-use millstream_normalize::{Normalize, NormalizeSettings, Purpose, WindowSettings, parse_time};
+use millstream_normalize::{Normalize, NormalizeSettings, Purpose, Rank, parse_time};
 use millstream_predictor::{Contract, Output, PredictProgress, Predictor, read_contract};
-use millstream_prefetch::{CpuRing, choose, cuda_devices, host_slots};
 use millstream_stage::{Ending, Pipeline, StageReport};
 use serde::Serialize;
-use std::{
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// The JSON result of `predict`, as documented in DESIGN.md.
 #[derive(Debug, Serialize)]
@@ -55,7 +57,8 @@ pub(crate) fn predict_run(
     display: &Display,
     stop: &Receiver<()>,
 ) -> Result<Predicted, Failure> {
-    choose(settings.prefetch.device, cuda_devices())?;
+    let device = device(settings.prefetch.device)?;
+    let (ring, make_slots) = ring(&device, &settings.prefetch)?;
     let threads = share(&settings.run);
     tch::set_num_threads(i32::try_from(threads.train.get()).unwrap_or(i32::MAX));
 
@@ -78,28 +81,22 @@ pub(crate) fn predict_run(
         Box::new(move |p: &PredictProgress| progress.predicting(p.windows, p.windows_total)),
     )?;
 
-    // The model decides what it is shown, whatever the settings say now.
-    let size = |n| NonZeroUsize::new(n).expect("a checkpoint has windows of at least one row");
+    // The model decides what it is shown, whatever the settings say now; they still name its
+    // references, as a run's settings are its own.
     settings.target.columns.clone_from(&schema.targets);
-    let window = WindowSettings {
-        lookback: size(schema.lookback),
-        horizon: size(schema.horizon),
-        ..settings.window.clone()
-    };
+    settings.window.segment.clone_from(&schema.segment);
     let loader = loader(&settings, display);
     let depth = settings.prefetch.depth;
     let normalize = NormalizeSettings {
-        target: settings.target,
-        window,
-        scale: settings.scale,
+        fit: settings.fit(),
         batch_size: settings.train.batch_size,
+        rank: Rank::ALONE,
         threads: threads.normalize,
         purpose: Purpose::Predict { schema: Box::new(schema), scaling, from },
     };
-    let make_slots = Box::new(move |layout| Ok(host_slots(layout, depth)));
     let outcome = Pipeline::from("loader", loader, depth.get())
         .then("normalize", Normalize::new(normalize, make_slots))
-        .then("prefetch", CpuRing)
+        .then("prefetch", ring)
         .stop_on(stop.clone())
         .run("predictor", predictor);
     display.done();

@@ -2,9 +2,12 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use millstream_loader::{LoadProgress, Origin};
+use millstream_stage::WindowCounts;
 use millstream_trainer::Progress;
 use std::{
+    collections::BTreeSet,
     io::{IsTerminal, stderr},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -72,12 +75,12 @@ impl Display {
                     grouped(windows.validation),
                     grouped(windows.test),
                 ));
-                self.say(&format!(
-                    "left out  {} windows miss a target, {} lie across or outside the parts, {} series are too short",
-                    grouped(windows.missing_target),
-                    grouped(windows.across_border),
-                    grouped(windows.short_series),
-                ));
+                if let Some(line) = left_out(&windows) {
+                    self.say(&line);
+                }
+                for warning in plan.warnings.iter().filter(|warning| is_news(warning)) {
+                    self.say(&format!("warning: {warning}"));
+                }
                 self.measured(*steps_total, "{bar:30} step {pos}/{len}, {eta} left {msg}");
             }
             Progress::Step { step, .. } => self.bar.set_position(*step),
@@ -115,6 +118,32 @@ impl Display {
     }
 }
 
+/// Whether this process has not been asked about this warning before: a run that is resumed would
+/// say it again.
+fn is_news(warning: &str) -> bool {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    // A panic elsewhere leaves the set as good as it was.
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    said.insert(warning.to_owned())
+}
+
+/// How many windows and series there would be besides, and why there are not; `None` when all are
+/// there.
+fn left_out(counts: &WindowCounts) -> Option<String> {
+    let windows = |count| if count == 1 { "window" } else { "windows" };
+    let reasons = [
+        (counts.missing_target, windows(counts.missing_target), "with a missing target"),
+        (counts.missing_reference, windows(counts.missing_reference), "with a missing reference"),
+        (counts.missing_input, windows(counts.missing_input), "with a missing input"),
+        (counts.across_border, windows(counts.across_border), "across or outside the parts"),
+        (counts.short_series, "series", "too short"),
+    ];
+    let reasons = reasons.into_iter().filter(|(count, ..)| *count > 0);
+    let reasons: Vec<String> =
+        reasons.map(|(count, what, why)| format!("{} {what} {why}", grouped(count))).collect();
+    (!reasons.is_empty()).then(|| format!("left out  {}", reasons.join(", ")))
+}
+
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("a template written here is valid")
 }
@@ -135,6 +164,33 @@ pub(crate) fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_out_is_named_where_there_is_some() {
+        assert_eq!(left_out(&WindowCounts { train: 9, ..WindowCounts::default() }), None);
+        let some =
+            WindowCounts { missing_input: 1_500, short_series: 2, ..WindowCounts::default() };
+        let expected = "left out  1,500 windows with a missing input, 2 series too short";
+        assert_eq!(left_out(&some).as_deref(), Some(expected));
+        let all = WindowCounts {
+            missing_target: 1,
+            missing_reference: 2,
+            missing_input: 3,
+            across_border: 4,
+            short_series: 5,
+            ..WindowCounts::default()
+        };
+        let expected = "left out  1 window with a missing target, 2 windows with a missing \
+                        reference, 3 windows with a missing input, 4 windows across or outside \
+                        the parts, 5 series too short";
+        assert_eq!(left_out(&all).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_warning_is_news_once() {
+        let found = ["a is constant", "b is constant", "a is constant"].map(is_news);
+        assert_eq!(found, [true, true, false]);
+    }
 
     #[test]
     fn numbers_are_grouped_by_three() {

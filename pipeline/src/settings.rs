@@ -6,8 +6,11 @@ use crate::{
 };
 use config::{Config, Environment, File, FileFormat};
 use millstream_loader::SourceSettings;
-use millstream_normalize::{ScaleSettings, SplitSettings, TargetSettings, WindowSettings};
+use millstream_normalize::{
+    FitSettings, ScaleSettings, SplitSettings, TargetSettings, WindowSettings,
+};
 use millstream_prefetch::PrefetchSettings;
+use millstream_stage::Reference;
 use millstream_trainer::TrainSettings;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -111,6 +114,30 @@ impl Settings {
         let values = config.cache.clone();
         check_keys(&values, &Settings::default())?;
         config.try_deserialize().map_err(|error| bad_value(error, &values))
+    }
+
+    /// What normalize fits.
+    pub(crate) fn fit(&self) -> FitSettings {
+        FitSettings {
+            target: self.target.clone(),
+            window: self.window.clone(),
+            scale: self.scale.clone(),
+        }
+    }
+
+    /// Columns that are needed whether or not they are features.
+    pub(crate) fn required_columns(&self) -> Vec<String> {
+        let groups = self.scale.groups.iter().filter_map(|group| group.reference.as_ref());
+        let references = groups.chain([&self.scale.reference]).filter_map(|reference| {
+            if let Reference::Column(name) = reference { Some(name) } else { None }
+        });
+        let mut columns = self.target.columns.clone();
+        for name in self.window.segment.iter().chain(references) {
+            if !columns.contains(name) {
+                columns.push(name.clone());
+            }
+        }
+        columns
     }
 
     /// The settings as a file that reads back the same, without any password.

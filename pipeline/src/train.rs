@@ -2,6 +2,7 @@
 
 use crate::{
     cli::TrainArgs,
+    device::{device, ring},
     failure::{Code, Failure},
     interrupt,
     memory::peak_rss_mb,
@@ -13,8 +14,8 @@ use crate::{
 };
 use crossbeam_channel::Receiver;
 use millstream_loader::Loader;
-use millstream_normalize::{Normalize, NormalizeSettings, Purpose, Resume};
-use millstream_prefetch::{CpuRing, choose, cuda_devices, host_slots};
+use millstream_normalize::{MakeSlots, Normalize, NormalizeSettings, Purpose, Rank, Resume};
+use millstream_prefetch::Ring;
 use millstream_stage::{Ending, Outcome, Pipeline, StageReport};
 use millstream_trainer::{Baseline, Metrics, TrainReport, Trainer, read_position};
 use serde::Serialize;
@@ -84,7 +85,8 @@ pub(crate) fn train(
     };
     settings.train.validate()?;
     settings.split.validate().map_err(Failure::settings)?;
-    let device = choose(settings.prefetch.device, cuda_devices())?;
+    let device = device(settings.prefetch.device)?;
+    let ring = ring(&device, &settings.prefetch)?;
     display.say(&format!("computing on {}", device.reason));
     let threads = share(&settings.run);
     tch::set_num_threads(i32::try_from(threads.train.get()).unwrap_or(i32::MAX));
@@ -117,7 +119,7 @@ pub(crate) fn train(
         Some(_) => Trainer::resume(settings.train.clone(), run.clone(), observer)?,
         None => Trainer::new(settings.train.clone(), run.clone(), observer)?,
     };
-    let outcome = run_line(&settings, threads.normalize, resume, display, stop, trainer);
+    let outcome = run_line(&settings, threads.normalize, resume, display, stop, ring, trainer);
     display.done();
     let Outcome { report, ending, stages } = outcome?;
     if let Some(new_run) = new_run {
@@ -138,14 +140,13 @@ fn run_line(
     resume: Option<Resume>,
     display: &Display,
     stop: &Receiver<()>,
+    (ring, make_slots): (Ring, MakeSlots),
     trainer: Trainer,
 ) -> Result<Outcome<TrainReport>, Failure> {
-    let depth = settings.prefetch.depth;
     let normalize = NormalizeSettings {
-        target: settings.target.clone(),
-        window: settings.window.clone(),
-        scale: settings.scale,
+        fit: settings.fit(),
         batch_size: settings.train.batch_size,
+        rank: Rank::ALONE,
         threads,
         purpose: Purpose::Train {
             split: settings.split.clone(),
@@ -154,10 +155,10 @@ fn run_line(
             resume,
         },
     };
-    let make_slots = Box::new(move |layout| Ok(host_slots(layout, depth)));
-    let outcome = Pipeline::from("loader", loader(settings, display), depth.get())
+    let depth = settings.prefetch.depth.get();
+    let outcome = Pipeline::from("loader", loader(settings, display), depth)
         .then("normalize", Normalize::new(normalize, make_slots))
-        .then("prefetch", CpuRing)
+        .then("prefetch", ring)
         .stop_on(stop.clone())
         .run("trainer", trainer)?;
     Ok(outcome)
@@ -166,7 +167,7 @@ fn run_line(
 /// The source every line starts with.
 pub(crate) fn loader(settings: &Settings, display: &Display) -> Loader {
     let display = display.clone();
-    Loader::new(settings.source.clone(), settings.target.columns.clone()).on_progress(Box::new(
+    Loader::new(settings.source.clone(), settings.required_columns()).on_progress(Box::new(
         move |progress| {
             display.loading(progress);
             interrupt::go_on()

@@ -22,12 +22,19 @@ pub struct Contract {
 /// # Errors
 /// A file is missing or damaged, or the two do not belong together.
 pub fn read_contract(checkpoint_dir: &Path) -> Result<Contract, PredictError> {
-    let schema: DataSchema = read_json(&checkpoint_dir.join("schema.json"))?;
+    let schema_path = checkpoint_dir.join("schema.json");
+    let schema: DataSchema = read_json(&schema_path)?;
     let path = checkpoint_dir.join("scaler.json");
     let scaling: Scaling = read_json(&path)?;
     let found: Vec<String> = scaling.targets.iter().map(|column| column.name.clone()).collect();
     if found != schema.targets {
         return Err(PredictError::MixedCheckpoint { path, expected: schema.targets, found });
+    }
+    // Checkpoints from before there was a hash have none.
+    let (found, expected) = (&scaling.schema_hash, schema.hash());
+    if !found.is_empty() && *found != expected {
+        let (scaler, found) = (path, found.clone());
+        return Err(PredictError::OtherSchema { scaler, schema: schema_path, expected, found });
     }
     Ok(Contract { schema, scaling })
 }
@@ -51,6 +58,9 @@ impl Contract {
         check("targets", text(&wanted.targets), text(&given.targets))?;
         check("lookback", text(&wanted.lookback), text(&given.lookback))?;
         check("horizon", text(&wanted.horizon), text(&given.horizon))?;
+        check("targets of kind", text(&wanted.target_kind), text(&given.target_kind))?;
+        check("padding", text(&wanted.padding), text(&given.padding))?;
+        check("segment column", text(&wanted.segment), text(&given.segment))?;
         check("series column", text(&wanted.series_column), text(&given.series_column))?;
         check("time column", text(&wanted.time_column), text(&given.time_column))?;
         check("times of kind", text(&wanted.time_kind), text(&given.time_kind))

@@ -36,6 +36,20 @@ pub enum PredictError {
         /// The scaler's targets.
         found: Vec<String>,
     },
+    /// `scaler.json` was written for another schema.
+    #[error(
+        "{scaler} was fitted for the schema {found}, but {schema} is the schema {expected}; restore both files from one checkpoint or train again"
+    )]
+    OtherSchema {
+        /// The scaler's file.
+        scaler: PathBuf,
+        /// The schema's file.
+        schema: PathBuf,
+        /// The schema's hash.
+        expected: String,
+        /// The hash that the scaler names.
+        found: String,
+    },
     /// libtorch cannot load the model.
     #[error("cannot load {path}: {source}; restore the checkpoint or train again")]
     LoadModel {
@@ -56,6 +70,17 @@ pub enum PredictError {
         /// What the batches have.
         found: String,
     },
+    /// Batches lie on a CUDA device, and this libtorch cannot compute there.
+    #[error(
+        "batches are on cuda:{index}, but this libtorch cannot compute with CUDA; set prefetch.device to \"cpu\" or \"auto\", or set LIBTORCH to one that can"
+    )]
+    NoCuda {
+        /// The device's number.
+        index: usize,
+    },
+    /// The device failed under a batch.
+    #[error("the device failed under a batch")]
+    Device(#[from] millstream_stage::DeviceFault),
     /// The model failed on a batch.
     #[error("the model failed on batch {index}: {source}")]
     Forward {

@@ -6,7 +6,7 @@ use crate::{
     output::{Output, OutputFile},
     table::{Table, Values},
 };
-use millstream_stage::{DeviceBatch, Ending, Flow, Phase, Place, Sink};
+use millstream_stage::{DeviceBatch, Ending, Flow, Padding, Phase, Place, Sink};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tch::{CModule, Device, Kind, Tensor};
@@ -88,9 +88,11 @@ impl Predictor {
         self.contract.check(&plan.schema)?;
         self.seen = vec![false; plan.panel.series.len()];
         self.report.skipped = plan.windows.short_series;
-        self.report.skipped = plan.windows.short_series;
         self.device = match batch.place() {
             Place::Cpu => Device::Cpu,
+            Place::Cuda(index) if !tch::Cuda::is_available() => {
+                return Err(PredictError::NoCuda { index });
+            }
             Place::Cuda(index) => Device::Cuda(index),
         };
         if self.device != Device::Cpu {
@@ -105,15 +107,22 @@ impl Predictor {
     fn forecast(&mut self, batch: &DeviceBatch) -> Result<(), PredictError> {
         let _span = tracing::trace_span!("forecast").entered();
         let _guard = tch::no_grad_guard();
+        batch.begin()?;
         let layout = batch.layout();
         let rows = batch.meta().series.len() as i64;
         let size = |value: usize| value as i64;
         let labels = [rows, size(layout.horizon), size(layout.targets)];
-        let inputs = self.part(batch, 0, &[rows, size(layout.lookback), size(layout.features)]);
+        let window = [rows, size(batch.meta().lookback), size(layout.features)];
+        let mut inputs = vec![self.part(batch, 0, &window)];
+        if self.contract.schema.padding == Padding::Right {
+            // Only then does the model need to be told where a window ends.
+            assert!(layout.extras.padding, "windows padded on the right have lengths");
+            inputs.push(self.part(batch, layout.lengths_at(), &[rows]));
+        }
         let outcomes = self.part(batch, layout.targets_at(), &labels);
         let forecasts = self
             .model
-            .forward_ts(&[inputs])
+            .forward_ts(&inputs)
             .map_err(|source| PredictError::Forward { index: batch.tag().index, source })?;
         if forecasts.size() != labels {
             let (expected, found) = (labels.to_vec(), forecasts.size());

@@ -12,7 +12,7 @@ use arrow::{
     },
     datatypes::{DataType, Field, Schema, TimeUnit},
 };
-use millstream_stage::{BatchMeta, ColumnScaling, DataSchema, Plan, TimeKind};
+use millstream_stage::{BatchMeta, DataSchema, Plan, TimeKind};
 use std::{collections::HashSet, sync::Arc};
 
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
@@ -81,17 +81,29 @@ impl Table {
         columns.push(self.times((0..windows).flat_map(per_step).map(|window| meta.time[window])));
         let steps = (0..windows).flat_map(|_| 1..=self.horizon as i32);
         columns.push(Arc::new(Int32Array::from_iter_values(steps)));
-        for (target, scaling) in plan.scaling.targets.iter().enumerate() {
-            let stride = plan.scaling.targets.len();
-            let raw = |values: &[f32]| -> Vec<f32> {
-                values.iter().skip(target).step_by(stride).map(|v| unscale(*v, scaling)).collect()
-            };
+        for target in 0..plan.scaling.targets.len() {
+            let raw = |values| self.unscaled(values, target, meta, plan);
             columns.push(Arc::new(Float32Array::from(raw(values.forecasts))));
             let known = raw(values.outcomes).into_iter().map(|v| (!v.is_nan()).then_some(v));
             columns.push(Arc::new(known.collect::<Float32Array>()));
         }
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .expect("columns are made in the order and length of the schema")
+    }
+
+    /// A target's values in user units, from the scaled values of all targets.
+    fn unscaled(&self, values: &[f32], target: usize, meta: &BatchMeta, plan: &Plan) -> Vec<f32> {
+        let scaling = &plan.scaling;
+        let values = values.iter().skip(target).step_by(scaling.targets.len());
+        let values = values.map(|value| f64::from(*value));
+        if scaling.has_affine_targets() {
+            let fit = &scaling.targets[target].fit;
+            return values.map(|value| (value * fit.scale + fit.offset) as f32).collect();
+        }
+        let series = meta.series.iter().map(|code| plan.panel.series[*code as usize].as_str());
+        let fits = series.map(|name| scaling.target_fit(name, target));
+        let fits = fits.flat_map(|fit| std::iter::repeat_n(fit, self.horizon));
+        values.zip(fits).map(|(value, fit)| fit.invert(value) as f32).collect()
     }
 
     fn times(&self, times: impl Iterator<Item = i64>) -> ArrayRef {
@@ -106,10 +118,6 @@ impl Table {
     }
 }
 
-fn unscale(scaled: f32, scaling: &ColumnScaling) -> f32 {
-    (f64::from(scaled) * scaling.scale + scaling.offset) as f32
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,13 +126,8 @@ mod tests {
         let data = DataSchema {
             series_column: Some(series.into()),
             time_column: time.into(),
-            time_kind: TimeKind::Integer,
-            features: vec![],
             targets: vec![target.into()],
-            lookback: 1,
-            horizon: 1,
-            test_start: 0,
-            fingerprint: String::new(),
+            ..DataSchema::default()
         };
         let error = Table::new(&data).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

@@ -8,10 +8,11 @@ use arrow::{
         DataType, Date32Type, Float32Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
     },
 };
-use millstream_predictor::{Contract, Output, Predictor, read_contract};
+use millstream_predictor::{Contract, Output, PredictError, Predictor, read_contract};
 use millstream_stage::{
-    BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Ending, PanelSchema, Phase,
-    Plan, Pool, Scaling, Sink, Tag, TimeKind, WindowCounts,
+    BatchCounts, BatchLayout, BatchSlot, ColumnScaling, Curve, DataSchema, DeviceBatch, Ending,
+    Extras, Fit, Padding, PanelSchema, Phase, Plan, Pool, Scaling, SeriesFits, Sink, Tag,
+    TargetKind, TimeKind, WindowCounts,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::{
@@ -21,17 +22,18 @@ use std::{
 };
 use tch::{CModule, Device, Kind, Tensor};
 
-const LAYOUT: BatchLayout =
-    BatchLayout { batch_size: 2, lookback: 3, features: 2, horizon: 2, targets: 2 };
+const LAYOUT: BatchLayout = BatchLayout {
+    batch_size: 2,
+    lookback: 3,
+    features: 2,
+    horizon: 2,
+    targets: 2,
+    extras: Extras::NONE,
+};
 const DAY: i64 = 86_400_000_000;
 
 fn contract(series: Option<&str>, time_kind: TimeKind) -> Contract {
-    let column = |name: &str, offset, scale| ColumnScaling {
-        name: name.into(),
-        offset,
-        scale,
-        mean: offset,
-    };
+    let column = |name: &str, offset, scale| ColumnScaling::affine(name, offset, scale, offset);
     Contract {
         schema: DataSchema {
             series_column: series.map(Into::into),
@@ -41,22 +43,38 @@ fn contract(series: Option<&str>, time_kind: TimeKind) -> Contract {
             targets: vec!["y".into(), "z".into()],
             lookback: 3,
             horizon: 2,
-            test_start: 0,
+            min_rows: 3,
             fingerprint: "training data".into(),
+            ..DataSchema::default()
         },
         scaling: Scaling {
             method: "zscore".into(),
             features: vec![column("a", 0.0, 1.0), column("b", 0.0, 1.0)],
             targets: vec![column("y", 10.0, 2.0), column("z", -1.0, 0.5)],
+            ..Scaling::default()
         },
     }
 }
 
-/// A checkpoint whose model says: the last row's inputs, for both steps.
+/// A checkpoint whose model says: the last row's inputs, for both steps. Where windows are padded
+/// on the right, it must be told their lengths.
 fn checkpoint(folder: &Path, contract: &Contract) {
-    let example = Tensor::zeros([2, 3, 2], (Kind::Float, Device::Cpu));
-    let mut last_row = |inputs: &[Tensor]| vec![inputs[0].narrow(1, 2, 1).repeat([1, 2, 1])];
-    CModule::create_by_tracing("Forecast", "forward", &[example], &mut last_row)
+    let host = (Kind::Float, Device::Cpu);
+    let mut examples = vec![Tensor::zeros([2, 3, 2], host)];
+    if contract.schema.padding == Padding::Right {
+        examples.push(Tensor::full([2], 3, host));
+    }
+    let mut last_row = |inputs: &[Tensor]| {
+        let last = match inputs.get(1) {
+            None => inputs[0].narrow(1, 2, 1),
+            Some(lengths) => {
+                let at = (lengths.to_kind(Kind::Int64) - 1).view([-1, 1, 1]);
+                inputs[0].gather(1, &at.expand([-1, 1, 2], false), false)
+            }
+        };
+        vec![last.repeat([1, 2, 1])]
+    };
+    CModule::create_by_tracing("Forecast", "forward", &examples, &mut last_row)
         .unwrap()
         .save(folder.join("model.pt"))
         .unwrap();
@@ -68,6 +86,7 @@ fn checkpoint(folder: &Path, contract: &Contract) {
 }
 
 fn plan(contract: &Contract) -> Arc<Plan> {
+    let windows = WindowCounts { short_series: 1, ..WindowCounts::default() };
     let mut schema = contract.schema.clone();
     schema.fingerprint = "new data".into();
     Arc::new(Plan {
@@ -82,18 +101,23 @@ fn plan(contract: &Contract) -> Arc<Plan> {
         }),
         schema,
         scaling: contract.scaling.clone(),
-        windows: WindowCounts { short_series: 1, ..WindowCounts::default() },
+        windows,
         batch_size: 2,
         epochs: 0,
-        drop_last: false,
+        batches: BatchCounts::even(&windows, 3, 2),
+        by_time: false,
+        warnings: Vec::new(),
         predict: 3,
     })
 }
 
 /// Two batches of three windows: window `w` has last inputs (w, -w), outcomes 0.5, and none for
-/// the second step of the last window.
+/// the second step of the last window. Where they are padded on the right they have 2, 1 and 1
+/// real rows.
 fn batches(plan: &Arc<Plan>) -> Vec<DeviceBatch> {
-    let slots = Pool::new([BatchSlot::on_heap(LAYOUT), BatchSlot::on_heap(LAYOUT)]);
+    let padded = plan.schema.padding == Padding::Right;
+    let layout = BatchLayout { extras: Extras { padding: padded, segments: false }, ..LAYOUT };
+    let slots = Pool::new([BatchSlot::on_heap(layout), BatchSlot::on_heap(layout)]);
     [&[0u32, 2][..], &[2]]
         .iter()
         .enumerate()
@@ -102,10 +126,16 @@ fn batches(plan: &Arc<Plan>) -> Vec<DeviceBatch> {
             let (parts, meta) = slot.parts_mut();
             parts.inputs.fill(99.0);
             parts.targets.fill(0.5);
+            meta.lookback = if padded { series.len() } else { 3 };
             for row in 0..series.len() {
                 let window = index * 2 + row;
-                parts.inputs[row * 6 + 4] = window as f32;
-                parts.inputs[row * 6 + 5] = -(window as f32);
+                let length = if padded { [2, 1, 1][window] } else { 3 };
+                let last = (row * meta.lookback + length - 1) * 2;
+                parts.inputs[last] = window as f32;
+                parts.inputs[last + 1] = -(window as f32);
+                if padded {
+                    parts.lengths[row] = length as f32;
+                }
                 if window == 2 {
                     parts.targets[row * 4 + 2..row * 4 + 4].fill(f32::NAN);
                 }
@@ -179,6 +209,59 @@ fn forecasts_come_back_in_user_units() {
     assert!(table["y"].is_null(5) && table["z"].is_null(5), "the last outcome is unknown");
 }
 
+/// AAA has a curve and an affine fit of its own; CCC is scaled as its columns are.
+fn fitted_by_series() -> Contract {
+    let mut contract = contract(Some("symbol"), TimeKind::Date);
+    contract.scaling.targets[1].fit.curve = Curve::Quantiles(vec![-8.0, -1.0, 0.1, 4.0]);
+    let targets = vec![
+        Fit { curve: Curve::Log1p, offset: 1.0, scale: 0.5 },
+        Fit { curve: Curve::Linear, offset: 100.0, scale: -20.0 },
+    ];
+    let fits = SeriesFits { features: vec![Fit::IDENTITY; 2], targets };
+    contract.scaling.by_series.insert("AAA".into(), fits);
+    contract
+}
+
+#[test]
+fn forecasts_are_unscaled_by_the_fit_of_their_series() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("forecasts.parquet");
+    predict(&fitted_by_series(), folder.path(), Output::Parquet(path.clone()));
+    let table = read_parquet(&path);
+    let check = |name: &str, expected: [Option<f64>; 6]| {
+        let found = table[name].as_primitive::<Float32Type>();
+        for (row, (found, expected)) in found.iter().zip(expected).enumerate() {
+            let close = match (found, expected) {
+                (Some(found), Some(expected)) => (f64::from(found) - expected).abs() < 1e-5,
+                (found, expected) => found.is_none() && expected.is_none(),
+            };
+            assert!(close, "row {row} of {name} is {found:?} instead of {expected:?}");
+        }
+    };
+    // Scaled forecasts of y are 0, 1 and 2, those of z 0, -1 and -2; outcomes are 0.5.
+    let e = std::f64::consts::E;
+    check("y_forecast", [e - 1.0, e - 1.0, 12.0, 12.0, 14.0, 14.0].map(Some));
+    let known = e.powf(1.25) - 1.0;
+    check("y", [Some(known), Some(known), Some(11.0), Some(11.0), Some(11.0), None]);
+    let curve = &fitted_by_series().scaling.targets[1].fit;
+    let (one, two, half) = (curve.invert(-1.0), curve.invert(-2.0), curve.invert(0.5));
+    assert!(one > two && two > -8.0, "both lie between knots: {one}, {two}");
+    check("z_forecast", [100.0, 100.0, one, one, two, two].map(Some));
+    check("z", [Some(90.0), Some(90.0), Some(half), Some(half), Some(half), None]);
+}
+
+#[test]
+fn windows_padded_on_the_right_are_forecast_from_their_last_real_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("forecasts.parquet");
+    let mut contract = contract(Some("symbol"), TimeKind::Date);
+    (contract.schema.padding, contract.schema.min_rows) = (Padding::Right, 1);
+    predict(&contract, folder.path(), Output::Parquet(path.clone()));
+    let table = read_parquet(&path);
+    let found = table["y_forecast"].as_primitive::<Float32Type>();
+    assert_eq!(found.values(), &[10.0, 10.0, 12.0, 12.0, 14.0, 14.0]);
+}
+
 #[test]
 fn times_keep_their_kind_and_one_series_needs_no_column() {
     for (kind, expected) in [
@@ -244,28 +327,63 @@ fn a_stream_without_batches_gives_an_empty_table() {
     assert_eq!(fs::read_to_string(path).unwrap(), "symbol,day,step,y_forecast,y,z_forecast,z\n");
 }
 
-#[test]
-fn data_that_the_model_does_not_know_is_refused() {
+fn check_refused(change: fn(&mut DataSchema), expected: &str) {
     let folder = tempfile::tempdir().unwrap();
     let trained = contract(Some("symbol"), TimeKind::Date);
     checkpoint(folder.path(), &trained);
     let mut other = trained.clone();
-    other.schema.features[1] = "c".into();
+    change(&mut other.schema);
     let path = folder.path().join("forecasts.csv");
     let mut predictor = predictor(folder.path(), Output::Csv(path));
     let error = predictor.accept(batches(&plan(&other)).swap_remove(0)).unwrap_err().to_string();
-    let expected = "trained with features [\"a\", \"b\"], but the data has [\"a\", \"c\"]";
     assert!(error.contains(expected), "{error}");
     drop(predictor);
     assert_eq!(names(folder.path()), CHECKPOINT_FILES);
 }
 
 #[test]
+fn data_that_the_model_does_not_know_is_refused() {
+    check_refused(
+        |schema| schema.features[1] = "c".into(),
+        "trained with features [\"a\", \"b\"], but the data has [\"a\", \"c\"]",
+    );
+    check_refused(
+        |schema| schema.target_kind = TargetKind::Return,
+        "trained with targets of kind Value, but the data has Return",
+    );
+    check_refused(
+        |schema| schema.padding = Padding::Right,
+        "trained with padding None, but the data has Right",
+    );
+    check_refused(
+        |schema| schema.segment = Some("day_of_week".into()),
+        "trained with segment column None, but the data has Some(\"day_of_week\")",
+    );
+}
+
+#[test]
 fn the_contract_is_what_was_saved() {
     let folder = tempfile::tempdir().unwrap();
-    let saved = contract(None, TimeKind::Timestamp);
+    let mut saved = fitted_by_series();
+    saved.scaling.schema_hash = saved.schema.hash();
     checkpoint(folder.path(), &saved);
     assert_eq!(read_contract(folder.path()).unwrap(), saved);
+}
+
+#[test]
+fn a_scaler_of_another_schema_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut mixed = contract(None, TimeKind::Date);
+    mixed.scaling.schema_hash = mixed.schema.hash();
+    mixed.schema.lookback += 1;
+    checkpoint(folder.path(), &mixed);
+    let error = read_contract(folder.path()).unwrap_err();
+    assert!(matches!(error, PredictError::OtherSchema { .. }), "{error:?}");
+    let error = error.to_string();
+    let (fitted_for, found) = (&mixed.scaling.schema_hash, mixed.schema.hash());
+    for part in ["scaler.json", "schema.json", fitted_for, &found, "or train again"] {
+        assert!(error.contains(part), "{part} is not in: {error}");
+    }
 }
 
 fn check_damaged(file: &str, contents: &str, expected: &str) {

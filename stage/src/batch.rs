@@ -1,16 +1,21 @@
 //! The batch: its layout, the host slot it is filled in, and what a consumer receives.
 //!
-//! A slot is one piece of memory that holds the three parts of a batch one after another, each
-//! starting at a multiple of 64 bytes, so that a device copy is a single transfer:
+//! A slot is one piece of memory that holds the parts of a batch one after another, each starting
+//! at a multiple of 64 bytes, so that a device copy is a single transfer:
 //!
 //! | part | shape | what |
 //! |---|---|---|
 //! | inputs | `[batch, lookback, features]` | scaled |
 //! | targets | `[batch, horizon, targets]` | scaled |
 //! | last | `[batch, targets]` | each target's last known value, scaled; the naive forecast |
+//! | lengths | `[batch]` | where windows are padded: rows of each that are real |
+//! | mask | `[batch, lookback]` | likewise: 1 for a real row, 0 for padding |
+//! | segments | `[batch, lookback]` | where a segment column travels along: its small integers |
 //!
-//! Only the first `rows` entries of each part are filled when a batch is not full. Who allocates
-//! the memory (heap, pinned, device) is hidden behind [`HostMemory`] and [`DeviceMemory`].
+//! Only the first `rows` entries of each part are filled when a batch is not full. A batch padded
+//! on the right is only as long as its longest window: `lookback` is then [`BatchMeta::lookback`],
+//! in its inputs, mask and segments. Who allocates the memory (heap, pinned, device) is hidden
+//! behind [`HostMemory`] and [`DeviceMemory`].
 
 use crate::{
     lease::Lease,
@@ -18,10 +23,24 @@ use crate::{
     plan::{Plan, Tag},
 };
 use arrow::buffer::MutableBuffer;
-use std::sync::Arc;
+use std::{any::Any, error::Error, sync::Arc};
 
 /// Values between part borders: 64 bytes of `f32`.
 const ALIGN: usize = 16;
+
+/// Parts of a batch that not every stream has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Windows may be padded: there are lengths and a mask.
+    pub padding: bool,
+    /// A segment column travels along.
+    pub segments: bool,
+}
+
+impl Extras {
+    /// No such part.
+    pub const NONE: Extras = Extras { padding: false, segments: false };
+}
 
 /// The shape of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +55,8 @@ pub struct BatchLayout {
     pub horizon: usize,
     /// Target columns.
     pub targets: usize,
+    /// Parts that not every stream has.
+    pub extras: Extras,
 }
 
 impl BatchLayout {
@@ -63,10 +84,31 @@ impl BatchLayout {
         self.targets_at() + (self.batch_size * self.labels()).next_multiple_of(ALIGN)
     }
 
+    /// Where the lengths of padded windows start, in values.
+    #[must_use]
+    pub fn lengths_at(&self) -> usize {
+        self.last_at() + (self.batch_size * self.targets).next_multiple_of(ALIGN)
+    }
+
+    /// Where the mask of padded windows starts, in values.
+    #[must_use]
+    pub fn mask_at(&self) -> usize {
+        let lengths = if self.extras.padding { self.batch_size } else { 0 };
+        self.lengths_at() + lengths.next_multiple_of(ALIGN)
+    }
+
+    /// Where the segments start, in values.
+    #[must_use]
+    pub fn segments_at(&self) -> usize {
+        let mask = if self.extras.padding { self.batch_size * self.lookback } else { 0 };
+        self.mask_at() + mask.next_multiple_of(ALIGN)
+    }
+
     /// Values a slot holds.
     #[must_use]
     pub fn values(&self) -> usize {
-        self.last_at() + (self.batch_size * self.targets).next_multiple_of(ALIGN)
+        let segments = if self.extras.segments { self.batch_size * self.lookback } else { 0 };
+        self.segments_at() + segments.next_multiple_of(ALIGN)
     }
 }
 
@@ -81,12 +123,16 @@ pub struct BatchMeta {
     pub series: Vec<u32>,
     /// Time of each window's last row: the moment the forecast is made.
     pub time: Vec<i64>,
+    /// Rows of a window in this batch: the layout's, or those of its longest window where the
+    /// batch is padded on the right.
+    pub lookback: usize,
 }
 
 impl BatchMeta {
-    fn new(batch_size: usize) -> Self {
-        let (series, time) = (Vec::with_capacity(batch_size), Vec::with_capacity(batch_size));
-        BatchMeta { tag: None, plan: None, series, time }
+    fn new(layout: BatchLayout) -> Self {
+        let size = layout.batch_size;
+        let (series, time) = (Vec::with_capacity(size), Vec::with_capacity(size));
+        BatchMeta { tag: None, plan: None, series, time, lookback: layout.lookback }
     }
 }
 
@@ -107,14 +153,33 @@ pub enum Place {
     Cuda(usize),
 }
 
-/// Device memory that holds a batch.
-pub trait DeviceMemory: std::fmt::Debug + Send + Sync {
+/// Device memory that holds a batch. Whoever made it gets it back as what it is through `Any`.
+pub trait DeviceMemory: Any + std::fmt::Debug + Send + Sync {
     /// Which device.
     fn place(&self) -> Place;
     /// Address of the first value, as the device sees it.
     fn address(&self) -> *const f32;
+    /// The consumer is about to enqueue its first use of these values: makes the stream it
+    /// computes on wait for them. Does not wait itself.
+    ///
+    /// # Errors
+    /// When the device has failed; the values must then not be used.
+    fn begin(&self) -> Result<(), DeviceFault>;
     /// The consumer has enqueued its last use of these values.
     fn finish(&self);
+}
+
+/// The device failed under a batch.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct DeviceFault(Box<dyn Error + Send + Sync>);
+
+impl DeviceFault {
+    /// A fault with its cause.
+    #[must_use]
+    pub fn new(cause: impl Error + Send + Sync + 'static) -> Self {
+        DeviceFault(Box::new(cause))
+    }
 }
 
 /// A reusable host buffer for one batch.
@@ -126,7 +191,7 @@ pub struct BatchSlot {
     pub meta: BatchMeta,
 }
 
-/// The three parts of a slot, to be filled.
+/// The parts of a slot, to be filled.
 #[derive(Debug)]
 pub struct Parts<'a> {
     /// `[batch, lookback, features]`
@@ -135,6 +200,12 @@ pub struct Parts<'a> {
     pub targets: &'a mut [f32],
     /// `[batch, targets]`
     pub last: &'a mut [f32],
+    /// `[batch]`; empty where nothing is padded
+    pub lengths: &'a mut [f32],
+    /// `[batch, lookback]`; empty where nothing is padded
+    pub mask: &'a mut [f32],
+    /// `[batch, lookback]`; empty where there is no segment column
+    pub segments: &'a mut [f32],
 }
 
 impl BatchSlot {
@@ -152,7 +223,7 @@ impl BatchSlot {
     #[must_use]
     pub fn new(layout: BatchLayout, memory: Box<dyn HostMemory>) -> Self {
         assert_eq!(memory.values().len(), layout.values(), "memory made for this layout");
-        BatchSlot { layout, memory, meta: BatchMeta::new(layout.batch_size) }
+        BatchSlot { layout, memory, meta: BatchMeta::new(layout) }
     }
 
     /// The slot's shape.
@@ -170,12 +241,22 @@ impl BatchSlot {
     /// The parts and the meta data, to be filled.
     pub fn parts_mut(&mut self) -> (Parts<'_>, &mut BatchMeta) {
         let layout = self.layout;
-        let (inputs, rest) = self.memory.values_mut().split_at_mut(layout.targets_at());
-        let (targets, last) = rest.split_at_mut(layout.last_at() - layout.targets_at());
+        let mut rest = self.memory.values_mut();
+        let mut part = |values: usize| {
+            let room = values.next_multiple_of(ALIGN);
+            let (part, others) = std::mem::take(&mut rest).split_at_mut(room);
+            rest = others;
+            &mut part[..values]
+        };
+        let Extras { padding, segments } = layout.extras;
+        let per_row = layout.batch_size * layout.lookback;
         let parts = Parts {
-            inputs: &mut inputs[..layout.batch_size * layout.window()],
-            targets: &mut targets[..layout.batch_size * layout.labels()],
-            last: &mut last[..layout.batch_size * layout.targets],
+            inputs: part(layout.batch_size * layout.window()),
+            targets: part(layout.batch_size * layout.labels()),
+            last: part(layout.batch_size * layout.targets),
+            lengths: part(if padding { layout.batch_size } else { 0 }),
+            mask: part(if padding { per_row } else { 0 }),
+            segments: part(if segments { per_row } else { 0 }),
         };
         (parts, &mut self.meta)
     }
@@ -200,7 +281,7 @@ impl DeviceSlot {
     /// A slot in device memory, which must hold at least `layout.values()` values.
     #[must_use]
     pub fn new(layout: BatchLayout, memory: Box<dyn DeviceMemory>) -> Self {
-        DeviceSlot { layout, memory, meta: BatchMeta::new(layout.batch_size) }
+        DeviceSlot { layout, memory, meta: BatchMeta::new(layout) }
     }
 
     /// The memory.
@@ -274,9 +355,21 @@ impl DeviceBatch {
         }
     }
 
+    /// To be called before the first use of the values is enqueued: the consumer's stream then
+    /// waits for them to arrive. The caller does not.
+    ///
+    /// # Errors
+    /// When the device has failed; the values must then not be used.
+    pub fn begin(&self) -> Result<(), DeviceFault> {
+        match self {
+            DeviceBatch::Host(_) => Ok(()),
+            DeviceBatch::Device(slot) => slot.memory.begin(),
+        }
+    }
+
     /// Says that the last use of the values has been enqueued (after backward, not before): the
-    /// device half may be overwritten once that work is done. Dropping a batch without it is safe
-    /// only when nothing was enqueued.
+    /// device half may be overwritten once that work is done. A batch that is dropped without it
+    /// waits for all that the consumer had enqueued by then.
     pub fn finish(&self) {
         if let DeviceBatch::Device(slot) = self {
             slot.memory.finish();
@@ -319,5 +412,38 @@ impl HostMemory for Heap {
 
     fn values_mut(&mut self) -> &mut [f32] {
         self.0.typed_data_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_lie_where_the_layout_says() {
+        let mut layout = BatchLayout {
+            batch_size: 3,
+            lookback: 5,
+            features: 7,
+            horizon: 2,
+            targets: 3,
+            extras: Extras::NONE,
+        };
+        for (padding, segments) in [(false, false), (true, false), (false, true), (true, true)] {
+            layout.extras = Extras { padding, segments };
+            let mut slot = BatchSlot::on_heap(layout);
+            let base = slot.values().as_ptr().addr();
+            let (parts, _) = slot.parts_mut();
+            let at = |part: &[f32]| (part.as_ptr().addr() - base) / size_of::<f32>();
+            assert_eq!(at(parts.inputs), 0);
+            assert_eq!(at(parts.targets), layout.targets_at());
+            assert_eq!(at(parts.last), layout.last_at());
+            assert_eq!(at(parts.lengths), layout.lengths_at());
+            assert_eq!(at(parts.mask), layout.mask_at());
+            assert_eq!(at(parts.segments), layout.segments_at());
+            let lengths = [parts.lengths.len(), parts.mask.len(), parts.segments.len()];
+            let (padding, segments) = (usize::from(padding), usize::from(segments));
+            assert_eq!(lengths, [3 * padding, 15 * padding, 15 * segments]);
+        }
     }
 }

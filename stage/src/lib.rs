@@ -69,27 +69,33 @@
 
 mod batch;
 mod counters;
+mod curve;
 mod lease;
 mod line;
 mod link;
 mod panel;
 mod part;
 mod plan;
+mod scaling;
 mod shard;
 mod threads;
 
 pub use crate::{
     batch::{
-        BatchLayout, BatchMeta, BatchSlot, DeviceBatch, DeviceMemory, DeviceSlot, HostMemory,
-        Parts, Place,
+        BatchLayout, BatchMeta, BatchSlot, DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot, Extras,
+        HostMemory, Parts, Place,
     },
     counters::{Counters, StageReport},
+    curve::Curve,
     lease::{Lease, Pool},
     line::{Outcome, Pipeline, PipelineError},
     link::{Closed, Inlet, Outlet, Received, Truncated, link},
     panel::{Panel, PanelError, PanelSchema, Piece, TimeKind},
     part::{Emit, Ending, Flow, Item, Sink, Source, Stage},
-    plan::{ColumnScaling, DataSchema, Phase, Plan, Scaling, Tag, WindowCounts},
+    plan::{BatchCounts, DataSchema, Padding, Phase, Plan, Tag, TargetKind, WindowCounts},
+    scaling::{
+        ColumnScaling, CrossSection, Fit, Missing, Reference, Relative, Scaling, SeriesFits,
+    },
     shard::{Shard, shard_schema},
-    threads::thread_pool,
+    threads::{thread_pool, thread_pool_here},
 };

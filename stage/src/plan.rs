@@ -5,7 +5,10 @@
 //! set itself up from the first batch. It is also what a checkpoint keeps in `schema.json` and
 //! `scaler.json`.
 
-use crate::panel::{PanelSchema, TimeKind};
+use crate::{
+    panel::{PanelSchema, TimeKind},
+    scaling::Scaling,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -34,8 +37,34 @@ pub struct Tag {
     pub index: u64,
 }
 
+/// What of a target column is forecast.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// The column itself.
+    #[default]
+    Value,
+    /// Its change since the window's last row, as a share of the value there.
+    Return,
+    /// Whether that share lies above the dead band (1), below it (-1), or within (0).
+    Direction,
+}
+
+/// Where windows with fewer rows than `lookback` are filled up with zeros.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Padding {
+    /// There are none: only whole windows are cut.
+    #[default]
+    None,
+    /// Before their first row.
+    Left,
+    /// After their last row, up to the longest window of the batch.
+    Right,
+}
+
 /// The data contract of a model: what `schema.json` keeps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataSchema {
     /// The column that named the series; `None` when the table was one series.
     pub series_column: Option<String>,
@@ -56,30 +85,54 @@ pub struct DataSchema {
     pub test_start: i64,
     /// Fingerprint of the data the model was fitted on.
     pub fingerprint: String,
+    /// What of the targets is forecast.
+    #[serde(default)]
+    pub target_kind: TargetKind,
+    /// The dead band of [`TargetKind::Direction`].
+    #[serde(default)]
+    pub dead_band: f64,
+    /// Where short windows are filled up.
+    #[serde(default)]
+    pub padding: Padding,
+    /// Rows a window must have at least; `lookback` without padding.
+    #[serde(default)]
+    pub min_rows: usize,
+    /// The column whose small integers travel with the rows of a window, if any.
+    #[serde(default)]
+    pub segment: Option<String>,
 }
 
-/// The affine scaling of one column: `scaled = (raw - offset) / scale`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ColumnScaling {
-    /// Column name.
-    pub name: String,
-    /// Subtracted first.
-    pub offset: f64,
-    /// Divided by second; never zero.
-    pub scale: f64,
-    /// The column's mean over the training rows, in raw units.
-    pub mean: f64,
+impl DataSchema {
+    /// Identifies what a model is shown and what it forecasts, but not the data: the columns in
+    /// their order and the shape of a window.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        let kind = (self.target_kind, self.dead_band);
+        let shape = (self.lookback, self.horizon, kind, self.padding, &self.segment);
+        let text = format!("{:?}", (&self.features, &self.targets, shape));
+        format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+    }
 }
 
-/// Every column's scaling: what `scaler.json` keeps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Scaling {
-    /// How it was fitted.
-    pub method: String,
-    /// One entry per input column, in order.
-    pub features: Vec<ColumnScaling>,
-    /// One entry per target column, in order.
-    pub targets: Vec<ColumnScaling>,
+impl Default for DataSchema {
+    fn default() -> Self {
+        DataSchema {
+            series_column: None,
+            time_column: String::new(),
+            time_kind: TimeKind::Integer,
+            features: Vec::new(),
+            targets: Vec::new(),
+            lookback: 1,
+            horizon: 1,
+            test_start: 0,
+            fingerprint: String::new(),
+            target_kind: TargetKind::Value,
+            dead_band: 0.0,
+            padding: Padding::None,
+            min_rows: 1,
+            segment: None,
+        }
+    }
 }
 
 /// How many windows there are, and why some are not.
@@ -95,6 +148,12 @@ pub struct WindowCounts {
     pub short_series: u64,
     /// Windows left out because a target value is missing.
     pub missing_target: u64,
+    /// Windows left out because what their values are taken relative to is missing or zero.
+    #[serde(default)]
+    pub missing_reference: u64,
+    /// Windows left out because an input is missing and `scale.missing` is `drop`.
+    #[serde(default)]
+    pub missing_input: u64,
     /// Windows left out because their targets lie on both sides of a border, in its embargo, or
     /// past the end of the test part.
     pub across_border: u64,
@@ -115,23 +174,52 @@ pub struct Plan {
     pub batch_size: usize,
     /// Epochs of training in the stream.
     pub epochs: u32,
-    /// Whether an incomplete last batch of an epoch is left out of training.
-    pub drop_last: bool,
+    /// Batches of one pass over each part.
+    pub batches: BatchCounts,
+    /// Whether every batch holds whole times over all series, and so may be smaller than the rest.
+    pub by_time: bool,
+    /// What the user should know of the data, a line each.
+    pub warnings: Vec<String>,
     /// Windows of the `Predict` phase.
     pub predict: u64,
+}
+
+/// Batches of one pass over each part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BatchCounts {
+    /// Of an epoch.
+    pub train: u64,
+    /// Of the validation part.
+    pub validation: u64,
+    /// Of the test part.
+    pub test: u64,
+    /// Of a prediction.
+    pub predict: u64,
+}
+
+impl BatchCounts {
+    /// Batches of `size` windows, the last of a part with what is left.
+    #[must_use]
+    pub fn even(windows: &WindowCounts, predict: u64, size: usize) -> Self {
+        let batches = |windows: u64| windows.div_ceil(size as u64);
+        BatchCounts {
+            train: batches(windows.train),
+            validation: batches(windows.validation),
+            test: batches(windows.test),
+            predict: batches(predict),
+        }
+    }
 }
 
 impl Plan {
     /// Batches of one pass over `phase`.
     #[must_use]
     pub fn batches(&self, phase: Phase) -> u64 {
-        let size = self.batch_size as u64;
         match phase {
-            Phase::Train if self.drop_last => self.windows.train / size,
-            Phase::Train => self.windows.train.div_ceil(size),
-            Phase::Validation => self.windows.validation.div_ceil(size),
-            Phase::Test => self.windows.test.div_ceil(size),
-            Phase::Predict => self.predict.div_ceil(size),
+            Phase::Train => self.batches.train,
+            Phase::Validation => self.batches.validation,
+            Phase::Test => self.batches.test,
+            Phase::Predict => self.batches.predict,
         }
     }
 

@@ -20,3 +20,23 @@ pub fn thread_pool(name: &str, threads: NonZeroUsize) -> ThreadPool {
         .build()
         .expect("the system can start a stage's threads")
 }
+
+/// As [`thread_pool`], but the calling thread is one of the pool's threads: `pool.install` then
+/// starts at once, where handing work over to a pool from outside allocates every so often. A
+/// thread can be part of one pool only; one that is already gets an ordinary pool.
+///
+/// rayon keeps a few kilobytes for such a pool until the process ends, so this is for threads that
+/// live as long as their pool.
+///
+/// # Panics
+/// When the system cannot start the threads.
+#[must_use]
+pub fn thread_pool_here(name: &str, threads: NonZeroUsize) -> ThreadPool {
+    let owned = name.to_owned();
+    ThreadPoolBuilder::new()
+        .num_threads(threads.get())
+        .thread_name(move |index| format!("{owned}-{index}"))
+        .use_current_thread()
+        .build()
+        .unwrap_or_else(|_| thread_pool(name, threads))
+}

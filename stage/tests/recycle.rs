@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
 use millstream_stage::{
-    BatchLayout, BatchSlot, DataSchema, DeviceBatch, DeviceMemory, DeviceSlot, Emit, Ending, Flow,
-    Item, Lease, PanelSchema, Phase, Pipeline, Place, Plan, Pool, Scaling, Sink, Source, Stage,
-    Tag, TimeKind, WindowCounts,
+    BatchCounts, BatchLayout, BatchSlot, DataSchema, DeviceBatch, DeviceMemory, DeviceSlot, Emit,
+    Ending, Extras, Flow, Item, Lease, PanelSchema, Phase, Pipeline, Place, Plan, Pool, Scaling,
+    Sink, Source, Stage, Tag, TimeKind, WindowCounts,
 };
 use std::{
     collections::HashSet,
@@ -16,8 +16,14 @@ use std::{
 
 const BATCHES: u64 = 10_000;
 const SLOTS: usize = 3;
-const LAYOUT: BatchLayout =
-    BatchLayout { batch_size: 4, lookback: 5, features: 3, horizon: 2, targets: 1 };
+const LAYOUT: BatchLayout = BatchLayout {
+    batch_size: 4,
+    lookback: 5,
+    features: 3,
+    horizon: 2,
+    targets: 1,
+    extras: Extras::NONE,
+};
 
 fn plan() -> Arc<Plan> {
     let panel = PanelSchema {
@@ -30,24 +36,23 @@ fn plan() -> Arc<Plan> {
         fingerprint: String::new(),
     };
     let schema = DataSchema {
-        series_column: None,
         time_column: "t".into(),
-        time_kind: TimeKind::Integer,
         features: panel.columns.clone(),
         targets: vec!["c".into()],
         lookback: 5,
         horizon: 2,
-        test_start: 0,
-        fingerprint: String::new(),
+        ..DataSchema::default()
     };
     Arc::new(Plan {
         schema,
-        scaling: Scaling { method: "none".into(), features: vec![], targets: vec![] },
+        scaling: Scaling::default(),
         panel: Arc::new(panel),
         windows: WindowCounts { train: 4 * BATCHES, ..WindowCounts::default() },
         batch_size: 4,
         epochs: 1,
-        drop_last: false,
+        batches: BatchCounts { train: BATCHES, ..BatchCounts::default() },
+        by_time: false,
+        warnings: Vec::new(),
         predict: 0,
     })
 }

@@ -4,8 +4,9 @@
 //! a run folder to the system's folder for temporary files and says where.
 
 use millstream_stage::{
-    BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Emit, Flow, Item, PanelSchema,
-    Phase, Pipeline, Plan, Pool, Scaling, Source, Stage, Tag, TimeKind, WindowCounts,
+    BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Emit, Extras,
+    Flow, Item, PanelSchema, Phase, Pipeline, Plan, Pool, Scaling, Source, Stage, Tag, TimeKind,
+    WindowCounts,
 };
 use millstream_trainer::{Progress, TrainSettings, Trainer};
 use std::{convert::Infallible, error::Error, num::NonZeroUsize, sync::Arc};
@@ -19,6 +20,8 @@ const WINDOWS: WindowCounts = WindowCounts {
     test: 256,
     short_series: 0,
     missing_target: 0,
+    missing_reference: 0,
+    missing_input: 0,
     across_border: 0,
 };
 
@@ -29,24 +32,23 @@ fn wave(t: u64) -> f32 {
 }
 
 fn plan() -> Plan {
-    let column = ColumnScaling { name: "wave".into(), offset: 0.0, scale: 1.0, mean: 0.0 };
+    let column = ColumnScaling::affine("wave", 0.0, 1.0, 0.0);
     let columns = vec!["wave".to_owned()];
     Plan {
         schema: DataSchema {
-            series_column: None,
             time_column: "t".into(),
-            time_kind: TimeKind::Integer,
             features: columns.clone(),
             targets: columns.clone(),
             lookback: LOOKBACK,
-            horizon: 1,
-            test_start: 0,
+            min_rows: LOOKBACK,
             fingerprint: "example".into(),
+            ..DataSchema::default()
         },
         scaling: Scaling {
             method: "none".into(),
             features: vec![column.clone()],
             targets: vec![column],
+            ..Scaling::default()
         },
         panel: Arc::new(PanelSchema {
             series_column: None,
@@ -60,7 +62,9 @@ fn plan() -> Plan {
         windows: WINDOWS,
         batch_size: BATCH,
         epochs: EPOCHS,
-        drop_last: false,
+        batches: BatchCounts::even(&WINDOWS, 0, BATCH),
+        by_time: false,
+        warnings: Vec::new(),
         predict: 0,
     }
 }
@@ -141,8 +145,14 @@ impl Waves {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let layout =
-        BatchLayout { batch_size: BATCH, lookback: LOOKBACK, features: 1, horizon: 1, targets: 1 };
+    let layout = BatchLayout {
+        batch_size: BATCH,
+        lookback: LOOKBACK,
+        features: 1,
+        horizon: 1,
+        targets: 1,
+        extras: Extras::NONE,
+    };
     let slots = Pool::new((0..3).map(|_| BatchSlot::on_heap(layout)));
     let waves = Waves { plan: Arc::new(plan()), slots };
 

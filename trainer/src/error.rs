@@ -139,6 +139,17 @@ pub enum TrainError {
     /// libtorch could not trace the model for `model.pt`.
     #[error("cannot trace the model: {0}")]
     Trace(#[source] tch::TchError),
+    /// Batches lie on a CUDA device, and this libtorch cannot compute there.
+    #[error(
+        "batches are on cuda:{index}, but this libtorch cannot compute with CUDA; set prefetch.device to \"cpu\" or \"auto\", or set LIBTORCH to one that can"
+    )]
+    NoCuda {
+        /// The device's number.
+        index: usize,
+    },
+    /// The device failed under a batch.
+    #[error("the device failed under a batch")]
+    Device(#[from] millstream_stage::DeviceFault),
     /// libtorch does not take a batch's memory.
     #[error("libtorch refused the memory of a batch on {place}: {reason}")]
     BatchMemory {

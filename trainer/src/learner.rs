@@ -20,9 +20,13 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The group that training batch `index` is in. The last of an epoch may be smaller; groups
-    /// never reach across epochs.
-    pub(crate) fn of(plan: &Plan, accumulate: u32, index: u64) -> Self {
+    /// The group that training batch `index`, which has `rows` windows, is in. The last of an epoch
+    /// may be smaller; groups never reach across epochs.
+    pub(crate) fn of(plan: &Plan, accumulate: u32, index: u64, rows: u64) -> Self {
+        if accumulate == 1 {
+            // Holds for batches of any size; below, all but the last must be full.
+            return Group { windows: rows, ends: true };
+        }
         let (accumulate, size) = (u64::from(accumulate), plan.batch_size as u64);
         let start = index - index % accumulate;
         let end = (start + accumulate).min(plan.batches(Phase::Train));
@@ -79,7 +83,7 @@ impl Learner {
             tch::manual_seed(seed.cast_signed());
         }
         let rows = batch.inputs.size()[0] as f64;
-        let forecast = self.model.forward(&batch.inputs, true);
+        let forecast = self.model.forward(&batch.inputs, batch.lengths.as_ref(), true);
         let loss = self.settings.loss.mean(&forecast, &batch.targets);
         // Weighted by its share of the group's windows: the sum is the gradient of one big batch,
         // even where the last batch of an epoch is smaller.
@@ -114,7 +118,8 @@ mod tests {
 
     fn check(index: u64, windows: u64, ends: bool) {
         // 18 windows in batches of 4: five batches, the last with two windows.
-        let found = Group::of(&plan(1, [18, 0, 0]), 3, index);
+        let rows = if index == 4 { 2 } else { 4 };
+        let found = Group::of(&plan(1, [18, 0, 0]), 3, index, rows);
         assert_eq!(found, Group { windows, ends }, "batch {index}");
     }
 
@@ -125,5 +130,15 @@ mod tests {
         check(3, 6, false);
         check(4, 6, true);
         assert_eq!(steps_per_epoch(&plan(1, [18, 0, 0]), 3), 2);
+    }
+
+    #[test]
+    fn a_batch_that_is_its_own_group_may_have_any_size() {
+        let mut plan = plan(1, [18, 0, 0]);
+        plan.by_time = true;
+        for (index, rows) in [(0, 1), (1, 4), (2, 3)] {
+            let found = Group::of(&plan, 1, index, rows);
+            assert_eq!(found, Group { windows: rows, ends: true }, "batch {index}");
+        }
     }
 }

@@ -17,25 +17,28 @@
 //! use millstream_trainer::{TrainSettings, Trainer};
 //! use std::sync::Arc;
 //!
-//! let column = |name: &str| ColumnScaling { name: name.into(), offset: 0.0, scale: 1.0, mean: 0.0 };
+//! let column = |name: &str| ColumnScaling::affine(name, 0.0, 1.0, 0.0);
+//! let windows = WindowCounts { train: 8, ..WindowCounts::default() };
 //! let plan = Arc::new(Plan {
 //!     schema: DataSchema {
-//!         series_column: None, time_column: "t".into(), time_kind: TimeKind::Integer,
-//!         features: vec!["x".into()], targets: vec!["x".into()],
-//!         lookback: 3, horizon: 1, test_start: 0, fingerprint: String::new(),
+//!         time_column: "t".into(), features: vec!["x".into()], targets: vec!["x".into()],
+//!         lookback: 3, min_rows: 3, ..DataSchema::default()
 //!     },
 //!     scaling: Scaling {
 //!         method: "none".into(), features: vec![column("x")], targets: vec![column("x")],
+//!         ..Scaling::default()
 //!     },
 //!     panel: Arc::new(PanelSchema {
 //!         series_column: None, time_column: "t".into(), time_kind: TimeKind::Integer,
 //!         columns: vec!["x".into()], inputs: 1, series: vec![String::new()],
 //!         fingerprint: String::new(),
 //!     }),
-//!     windows: WindowCounts { train: 8, ..WindowCounts::default() },
-//!     batch_size: 4, epochs: 1, drop_last: false, predict: 0,
+//!     windows, batch_size: 4, epochs: 1, batches: BatchCounts::even(&windows, 0, 4),
+//!     by_time: false, warnings: Vec::new(), predict: 0,
 //! });
-//! let layout = BatchLayout { batch_size: 4, lookback: 3, features: 1, horizon: 1, targets: 1 };
+//! let layout = BatchLayout {
+//!     batch_size: 4, lookback: 3, features: 1, horizon: 1, targets: 1, extras: Extras::NONE,
+//! };
 //! let slots = Pool::new([BatchSlot::on_heap(layout)]);
 //!
 //! let folder = tempfile::tempdir()?;
@@ -63,6 +66,7 @@ mod checkpoint;
 mod clip;
 mod error;
 mod journal;
+mod landmarks;
 mod learner;
 mod loss;
 mod lstm;

@@ -3,7 +3,6 @@
 //! Where a figure is not defined (no data, one series, no variance) it is `None`, never NaN.
 //! Collecting the numbers on the device is the business of `pass.rs`.
 
-use millstream_stage::ColumnScaling;
 use serde::{Deserialize, Serialize};
 
 /// How good the forecasts of one pass are.
@@ -23,9 +22,10 @@ pub struct Metrics {
     pub ic: Option<f64>,
     /// The same for ranks.
     pub rank_ic: Option<f64>,
-    /// Mean squared error in user units, averaged over the targets.
+    /// Mean squared error in user units, averaged over the targets; `None` where a target's
+    /// scaling is not one affine function for all series.
     pub mse_raw: Option<f64>,
-    /// Mean absolute error in user units, averaged over the targets.
+    /// Mean absolute error in user units, averaged over the targets; `None` likewise.
     pub mae_raw: Option<f64>,
 }
 
@@ -55,23 +55,27 @@ pub(crate) struct CrossSection<'a> {
 }
 
 impl Metrics {
+    /// `units` is what one scaled unit of each target is in user units, where there is such a
+    /// number.
     pub(crate) fn new(
         sums: &ErrorSums,
         directions: Directions,
         section: Option<CrossSection<'_>>,
-        targets: &[ColumnScaling],
+        units: Option<&[f64]>,
     ) -> Self {
-        let ones = vec![1.0; targets.len()];
-        let scales: Vec<f64> = targets.iter().map(|target| target.scale.abs()).collect();
-        let squares: Vec<f64> = scales.iter().map(|scale| scale * scale).collect();
+        let ones = vec![1.0; sums.squared.len()];
+        let raw = |sums: &[f64], count, power| {
+            let units: Vec<f64> = units?.iter().map(|unit| unit.abs().powi(power)).collect();
+            mean_error(sums, &units, count)
+        };
         Metrics {
             mse: mean_error(&sums.squared, &ones, sums.count),
             mae: mean_error(&sums.absolute, &ones, sums.count),
             directional_accuracy: directional_accuracy(directions),
             ic: section.and_then(|section| mean_over_times(section, pearson)),
             rank_ic: section.and_then(|section| mean_over_times(section, spearman)),
-            mse_raw: mean_error(&sums.squared, &squares, sums.count),
-            mae_raw: mean_error(&sums.absolute, &scales, sums.count),
+            mse_raw: raw(&sums.squared, sums.count, 2),
+            mae_raw: raw(&sums.absolute, sums.count, 1),
         }
     }
 }
@@ -156,35 +160,33 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn target(scale: f64) -> ColumnScaling {
-        ColumnScaling { name: "y".into(), offset: 1.0, scale, mean: 0.0 }
-    }
-
     fn section_of(times: &[i64], forecasts: &[f64], outcomes: &[f64]) -> Metrics {
         let sums = ErrorSums { squared: vec![0.0], absolute: vec![0.0], count: 1.0 };
         let directions = Directions { right: 0.0, rises: 0.0, falls: 0.0 };
         let section = CrossSection { times, forecasts, outcomes };
-        Metrics::new(&sums, directions, Some(section), &[target(1.0)])
+        Metrics::new(&sums, directions, Some(section), Some(&[1.0]))
     }
 
     #[test]
     fn raw_errors_are_in_each_targets_own_unit() {
         let sums = ErrorSums { squared: vec![8.0, 2.0], absolute: vec![4.0, 2.0], count: 2.0 };
         let directions = Directions { right: 3.0, rises: 2.0, falls: 2.0 };
-        let found = Metrics::new(&sums, directions, None, &[target(10.0), target(0.5)]);
+        let found = Metrics::new(&sums, directions, None, Some(&[10.0, 0.5]));
         assert_eq!(found.mse, Some(2.5));
         assert_eq!(found.mae, Some(1.5));
         assert_eq!(found.mse_raw, Some((400.0 + 0.25) / 2.0));
         assert_eq!(found.mae_raw, Some((20.0 + 0.5) / 2.0));
         assert_eq!(found.directional_accuracy, Some(0.75));
         assert_eq!((found.ic, found.rank_ic), (None, None));
+        let no_unit = Metrics::new(&sums, directions, None, None);
+        assert_eq!(no_unit, Metrics { mse_raw: None, mae_raw: None, ..found });
     }
 
     #[test]
     fn what_is_not_defined_is_none() {
         let sums = ErrorSums { squared: vec![0.0], absolute: vec![0.0], count: 0.0 };
         let one_sign = Directions { right: 5.0, rises: 5.0, falls: 0.0 };
-        let found = Metrics::new(&sums, one_sign, None, &[target(1.0)]);
+        let found = Metrics::new(&sums, one_sign, None, Some(&[1.0]));
         assert_eq!(found, Metrics::default());
         let one_series = section_of(&[1, 2, 3], &[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]);
         assert_eq!((one_series.ic, one_series.rank_ic), (None, None));

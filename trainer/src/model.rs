@@ -9,8 +9,8 @@ use crate::{
     random::SplitMix64,
     settings::{ModelKind, ModelOptions},
 };
-use millstream_stage::BatchLayout;
-use tch::{CModule, Device, Kind, Tensor};
+use millstream_stage::{BatchLayout, Padding};
+use tch::{CModule, Device, Tensor};
 
 /// Named tensors in a fixed order.
 #[derive(Debug, Default)]
@@ -57,23 +57,25 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// Makes a model for batches of this layout, its weights drawn from `seed`.
+    /// Makes a model for batches of this layout and padding, its weights drawn from `seed`.
     pub(crate) fn new(
         kind: ModelKind,
         options: &ModelOptions,
         layout: &BatchLayout,
+        padding: Padding,
         seed: u64,
         device: Device,
     ) -> Self {
         match kind {
-            ModelKind::Lstm => Model::Lstm(Lstm::new(options, layout, seed, device)),
+            ModelKind::Lstm => Model::Lstm(Lstm::new(options, layout, padding, seed, device)),
         }
     }
 
-    /// Forecasts `[rows, horizon, targets]` from inputs `[rows, lookback, features]`.
-    pub(crate) fn forward(&self, inputs: &Tensor, train: bool) -> Tensor {
+    /// Forecasts `[rows, horizon, targets]` from inputs `[rows, lookback, features]`. Windows that
+    /// may be padded come with the lengths `[rows]` of their real part.
+    pub(crate) fn forward(&self, inputs: &Tensor, lengths: Option<&Tensor>, train: bool) -> Tensor {
         match self {
-            Model::Lstm(lstm) => lstm.forward(inputs, train),
+            Model::Lstm(lstm) => lstm.forward(inputs, lengths, train),
         }
     }
 
@@ -97,7 +99,8 @@ impl Model {
     }
 
     /// The model in evaluation mode as TorchScript, with these host weights built in. It takes
-    /// inputs with any number of rows.
+    /// inputs with any number of rows, and after them the lengths where windows are padded on the
+    /// right, whose lookback may be any too.
     ///
     /// # Errors
     /// [`TrainError::Trace`] when libtorch cannot trace it.
@@ -105,9 +108,10 @@ impl Model {
         let _guard = tch::no_grad_guard();
         let Model::Lstm(lstm) = self;
         // Two rows: a trace over one could take a size of 1 for a constant.
-        let example = Tensor::zeros(lstm.input_shape(2), (Kind::Float, Device::Cpu));
-        let mut forward = |inputs: &[Tensor]| vec![lstm.forward_traced(&inputs[0], weights)];
-        CModule::create_by_tracing("Forecast", "forward", &[example], &mut forward)
+        let examples = lstm.examples(2);
+        let mut forward =
+            |inputs: &[Tensor]| vec![lstm.forward_traced(&inputs[0], inputs.get(1), weights)];
+        CModule::create_by_tracing("Forecast", "forward", &examples, &mut forward)
             .map_err(TrainError::Trace)
     }
 }

@@ -5,17 +5,14 @@
 //! are in `metrics.rs`.
 
 use crate::{
+    landmarks::{LandmarkTable, Landmarks},
     metrics::{CrossSection, Directions, ErrorSums, Metrics},
     readback::Readback,
     settings::Loss,
     tensor::BatchTensors,
 };
-use millstream_stage::{ColumnScaling, Plan};
+use millstream_stage::Plan;
 use tch::{Device, Kind, Tensor};
-
-/// An outcome this close to 0 is 0, relative to its scaled size: scaled values are `f32`, so a raw
-/// 0 seldom comes back as exactly one.
-const ZERO: f64 = 1e-6;
 
 /// What one pass found.
 #[derive(Debug, Clone)]
@@ -35,20 +32,18 @@ pub(crate) struct PassResult {
 struct Tally {
     /// Squared errors per target, absolute errors per target, right signs.
     sums: Tensor,
-    /// Forecasts of the first target's first step; `None` where they are all equal.
+    /// Forecasts of the first target's first step; `None` where they are all equal in user units.
     kept: Option<Tensor>,
 }
 
 /// A pass that is under way.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    targets: Vec<ColumnScaling>,
+    targets: usize,
     horizon: usize,
-    /// Raw 0 in scaled units, and how far from it still counts as 0: `[targets]` each.
-    zero: Tensor,
-    tolerance: Tensor,
-    /// The training mean in scaled units: `[targets]`.
-    means: Tensor,
+    /// A scaled unit of each target in user units, where there is such a number.
+    units: Option<Vec<f64>>,
+    landmarks: LandmarkTable,
     model: Tally,
     baselines: Option<[Tally; 2]>,
     /// Sum of the loss, outcomes above 0, outcomes below 0.
@@ -60,32 +55,25 @@ pub(crate) struct Pass {
 impl Pass {
     /// A pass over at most `windows` windows.
     pub(crate) fn new(plan: &Plan, windows: u64, device: Device) -> Self {
-        let targets = plan.scaling.targets.clone();
-        let scaled = |raw: fn(&ColumnScaling) -> f64| -> Vec<f32> {
-            targets.iter().map(|c| ((raw(c) - c.offset) / c.scale) as f32).collect()
-        };
-        let zero = scaled(|_| 0.0);
-        let tolerance: Vec<f32> =
-            zero.iter().map(|z| (ZERO * f64::from(z.abs()).max(1.0)) as f32).collect();
-        let on_device = |values: &[f32]| Tensor::from_slice(values).to_device(device);
+        let scaling = &plan.scaling;
+        let units = || scaling.targets.iter().map(|target| target.fit.scale).collect();
         Pass {
+            targets: scaling.targets.len(),
             horizon: plan.schema.horizon,
-            zero: on_device(&zero),
-            tolerance: on_device(&tolerance),
-            means: on_device(&scaled(|column| column.mean)),
-            model: Tally::new(targets.len(), Some(windows), device),
+            units: scaling.has_affine_targets().then(units),
+            landmarks: LandmarkTable::new(plan, device),
+            model: Tally::new(scaling.targets.len(), Some(windows), device),
             baselines: None,
             shared: Tensor::zeros([3], (Kind::Double, device)),
             outcomes: Tensor::zeros([windows as i64], (Kind::Float, device)),
             times: Vec::with_capacity(windows as usize),
-            targets,
         }
     }
 
     /// Also judges the two naive forecasts, on the same windows.
     pub(crate) fn with_baselines(mut self) -> Self {
         let (count, windows, device) =
-            (self.targets.len(), self.outcomes.size()[0] as u64, self.shared.device());
+            (self.targets, self.outcomes.size()[0] as u64, self.shared.device());
         let tallies = [Tally::new(count, None, device), Tally::new(count, Some(windows), device)];
         self.baselines = Some(tallies);
         self
@@ -97,9 +85,11 @@ impl Pass {
         let outcome = &batch.targets;
         let rows = outcome.size()[0];
         let at = self.times.len() as i64;
-        let from_zero = outcome - &self.zero;
-        let rises = from_zero.gt_tensor(&self.tolerance);
-        let falls = from_zero.lt_tensor(&-&self.tolerance);
+        let Landmarks { zero, tolerance, mean: means } =
+            self.landmarks.of(&batch.batch().meta().series);
+        let from_zero = outcome - &zero;
+        let rises = from_zero.gt_tensor(&tolerance);
+        let falls = from_zero.lt_tensor(&-tolerance);
 
         let count = |flags: &Tensor| flags.sum(Kind::Double);
         let loss = loss.mean(forecast, outcome).to_kind(Kind::Double) * rows as f64;
@@ -107,12 +97,13 @@ impl Pass {
         first_step(outcome).copy_into(&self.outcomes, at);
         self.times.extend_from_slice(&batch.batch().meta().time);
 
-        let truth = Truth { outcome, rises: &rises, falls: &falls, zero: &self.zero, at };
+        let truth = Truth { outcome, rises: &rises, falls: &falls, zero: &zero, at };
         self.model.add(forecast, &truth);
         if let Some([mean, last]) = &mut self.baselines {
-            let known = batch.last.where_self(&batch.last.isnan().logical_not(), &self.means);
-            mean.add(&self.means.expand_as(outcome), &truth);
-            last.add(&known.unsqueeze(1).expand_as(outcome), &truth);
+            let known = batch.last.unsqueeze(1);
+            let known = known.where_self(&known.isnan().logical_not(), &means);
+            mean.add(&means.expand_as(outcome), &truth);
+            last.add(&known.expand_as(outcome), &truth);
         }
     }
 
@@ -141,7 +132,7 @@ impl Pass {
     /// Takes apart what `finish` put together: the shared sums, each tally's sums, the outcomes,
     /// each tally's forecasts.
     fn evaluate(&self, numbers: &[f64]) -> PassResult {
-        let (targets, windows) = (self.targets.len(), self.times.len());
+        let (targets, windows) = (self.targets, self.times.len());
         let (shared, rest) = numbers.split_at(3);
         let (sums, kept) = rest.split_at(self.tallies().count() * (2 * targets + 1));
         let mut kept = kept.chunks_exact(windows.max(1));
@@ -161,7 +152,7 @@ impl Pass {
                     forecasts,
                     outcomes,
                 });
-                Metrics::new(&errors, directions, section, &self.targets)
+                Metrics::new(&errors, directions, section, self.units.as_deref())
             });
         let loss = shared[0] / windows as f64;
         PassResult {
@@ -225,5 +216,104 @@ fn first_step(values: &Tensor) -> FirstStep {
 impl FirstStep {
     fn copy_into(&self, kept: &Tensor, at: i64) {
         kept.narrow(0, at, self.0.size()[0]).copy_(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use millstream_stage::{
+        BatchLayout, BatchSlot, Curve, DeviceBatch, Extras, Fit, Pool, Scaling, SeriesFits,
+    };
+
+    const LAYOUT: BatchLayout = BatchLayout {
+        batch_size: 4,
+        lookback: 2,
+        features: 1,
+        horizon: 1,
+        targets: 1,
+        extras: Extras::NONE,
+    };
+    /// Raw outcomes of four windows of series a, b, c, a; 0 is neither a rise nor a fall.
+    const OUTCOMES: [f64; 4] = [1.5, 0.0, -2.0, -1.0];
+    /// Raw forecasts: right, not counted, wrong, right.
+    const FORECASTS: [f64; 4] = [0.5, 1.0, 1.0, -3.0];
+    /// Raw last known values: right, not counted, right, and unknown, so the mean (3), wrong.
+    const LAST: [f64; 4] = [2.0, 1.0, -1.0, f64::NAN];
+    const SERIES: [u32; 4] = [0, 1, 2, 0];
+
+    /// The mean squared error of these raw values in scaled units, from the definition.
+    fn scaled_mse(scaling: &Scaling, raw: [f64; 4]) -> f64 {
+        let square = |i: usize| {
+            let fit = scaling.target_fit(["a", "b", "c"][SERIES[i] as usize], 0);
+            (fit.apply(raw[i]) - fit.apply(OUTCOMES[i])).powi(2)
+        };
+        (0..4).map(square).sum::<f64>() / 4.0
+    }
+
+    fn judge(plan: &Plan) -> PassResult {
+        let scaled = |raw: [f64; 4]| -> Vec<f32> {
+            let names = SERIES.map(|code| plan.panel.series[code as usize].as_str());
+            let fits = names.map(|name| plan.scaling.target_fit(name, 0));
+            raw.iter().zip(fits).map(|(raw, fit)| fit.apply(*raw) as f32).collect()
+        };
+        let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
+        let mut slot = pool.take();
+        let (parts, meta) = slot.parts_mut();
+        parts.targets.copy_from_slice(&scaled(OUTCOMES));
+        parts.last.copy_from_slice(&scaled(LAST));
+        meta.series.extend(SERIES);
+        meta.time.extend([1, 1, 1, 2]);
+        let batch = BatchTensors::new(DeviceBatch::Host(slot)).unwrap();
+        let forecast = Tensor::from_slice(&scaled(FORECASTS)).view([4, 1, 1]);
+        let mut pass = Pass::new(plan, 4, Device::Cpu).with_baselines();
+        pass.add(&batch, &forecast, Loss::Mse);
+        pass.finish(&mut Readback::default())
+    }
+
+    fn check(plan: &Plan) -> PassResult {
+        let found = judge(plan);
+        let (mean, last) = (found.mean.unwrap(), found.last.unwrap());
+        let third = |part: f64| Some(part / 3.0);
+        assert_eq!(found.model.directional_accuracy, third(2.0));
+        assert_eq!(mean.directional_accuracy, third(1.0), "the mean, 3, is right for a rise only");
+        assert_eq!(last.directional_accuracy, third(2.0));
+        let known = [LAST[0], LAST[1], LAST[2], 3.0];
+        for (metrics, raw) in [(found.model, FORECASTS), (mean, [3.0; 4]), (last, known)] {
+            let expected = scaled_mse(&plan.scaling, raw);
+            let mse = metrics.mse.unwrap();
+            assert!((mse / expected - 1.0).abs() < 1e-5, "{mse} is not {expected}");
+        }
+        assert_eq!(mean.ic, None, "one number for all correlates with nothing");
+        found
+    }
+
+    #[test]
+    fn series_scaled_alike_have_raw_errors() {
+        let raw = check(&sample::plan(1, [0, 0, 4])).model.mse_raw.unwrap();
+        let square = |i: usize| (FORECASTS[i] - OUTCOMES[i]).powi(2);
+        let expected = (0..4).map(square).sum::<f64>() / 4.0;
+        assert!((raw / expected - 1.0).abs() < 1e-5, "{raw} is not {expected}");
+    }
+
+    #[test]
+    fn series_with_fits_of_their_own_are_judged_by_them() {
+        let mut plan = sample::plan(1, [0, 0, 4]);
+        for (name, offset, scale) in [("a", -40.0, 10.0), ("c", 25.0, 0.5)] {
+            let own = Fit { curve: Curve::Linear, offset, scale };
+            let fits = SeriesFits { features: vec![Fit::IDENTITY], targets: vec![own] };
+            plan.scaling.by_series.insert(name.into(), fits);
+        }
+        let found = check(&plan);
+        assert_eq!((found.model.mse_raw, found.model.mae_raw), (None, None));
+    }
+
+    #[test]
+    fn a_curve_has_no_raw_errors() {
+        let mut plan = sample::plan(1, [0, 0, 4]);
+        plan.scaling.targets[0].fit.curve = Curve::Log1p;
+        let found = check(&plan);
+        assert_eq!((found.model.mse_raw, found.model.mae_raw), (None, None));
     }
 }

@@ -92,7 +92,8 @@ impl Run {
     ) -> Result<(), TrainError> {
         let _span = tracing::trace_span!("learn").entered();
         let clock = Instant::now();
-        let group = Group::of(&self.plan, self.settings.accumulate.get(), tag.index);
+        let rows = batch.inputs.size()[0].cast_unsigned();
+        let group = Group::of(&self.plan, self.settings.accumulate.get(), tag.index, rows);
         self.learner.learn(&batch, tag, group);
         // Back to its pool now, not after the log line is written.
         drop(batch);
@@ -324,7 +325,7 @@ pub(crate) fn report(history: History, steps: u64) -> TrainReport {
 fn forecast(learner: &Learner, batch: &BatchTensors, pass: &mut Pass, settings: &TrainSettings) {
     let _span = tracing::trace_span!("evaluate").entered();
     let _guard = tch::no_grad_guard();
-    let forecast = learner.model.forward(&batch.inputs, false);
+    let forecast = learner.model.forward(&batch.inputs, batch.lengths.as_ref(), false);
     pass.add(batch, &forecast, settings.loss);
     batch.finish();
 }

@@ -1,30 +1,30 @@
 //! A small plan for the unit tests.
 
 use millstream_stage::{
-    ColumnScaling, DataSchema, PanelSchema, Plan, Scaling, TimeKind, WindowCounts,
+    BatchCounts, ColumnScaling, DataSchema, PanelSchema, Plan, Scaling, TimeKind, WindowCounts,
 };
 use std::sync::Arc;
 
 /// A plan for batches of 4, with these numbers of training, validation and test windows.
 pub(crate) fn plan(epochs: u32, [train, validation, test]: [u64; 3]) -> Plan {
-    let column =
-        |name: &str| ColumnScaling { name: name.into(), offset: 1.0, scale: 2.0, mean: 3.0 };
+    let column = |name: &str| ColumnScaling::affine(name, 1.0, 2.0, 3.0);
+    let windows = WindowCounts { train, validation, test, ..WindowCounts::default() };
     Plan {
         schema: DataSchema {
             series_column: Some("symbol".into()),
             time_column: "day".into(),
-            time_kind: TimeKind::Integer,
             features: vec!["x".into()],
             targets: vec!["y".into()],
             lookback: 2,
-            horizon: 1,
-            test_start: 0,
+            min_rows: 2,
             fingerprint: "f".into(),
+            ..DataSchema::default()
         },
         scaling: Scaling {
             method: "zscore".into(),
             features: vec![column("x")],
             targets: vec![column("y")],
+            ..Scaling::default()
         },
         panel: Arc::new(PanelSchema {
             series_column: Some("symbol".into()),
@@ -35,10 +35,12 @@ pub(crate) fn plan(epochs: u32, [train, validation, test]: [u64; 3]) -> Plan {
             series: vec!["a".into(), "b".into(), "c".into()],
             fingerprint: "f".into(),
         }),
-        windows: WindowCounts { train, validation, test, ..WindowCounts::default() },
+        windows,
         batch_size: 4,
         epochs,
-        drop_last: false,
+        batches: BatchCounts::even(&windows, 0, 4),
+        by_time: false,
+        warnings: Vec::new(),
         predict: 0,
     }
 }

@@ -3,6 +3,7 @@
 //! Where a value comes from (file, environment, command line) is not known here.
 
 use crate::error::TrainError;
+use millstream_stage::Plan;
 use serde::{Deserialize, Serialize};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
@@ -140,6 +141,18 @@ impl TrainSettings {
         let usable = (0.0..1.0).contains(&dropout);
         require("model_options.dropout", &dropout, usable, "at least 0 and below 1")
     }
+
+    /// Checks what only the stream can tell.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] with the key that this stream rules out.
+    pub(crate) fn check_stream(&self, plan: &Plan) -> Result<(), TrainError> {
+        // A batch is weighted by its share of the group's windows, which must be known when the
+        // first of them comes; with batches of any size it is not.
+        let usable = !plan.by_time || self.accumulate.get() == 1;
+        let expected = "1 with window.order = \"by_time\", whose batches differ in size";
+        require("accumulate", &self.accumulate, usable, expected)
+    }
 }
 
 fn require(
@@ -184,6 +197,21 @@ mod tests {
             |s| s.model_options.dropout = 1.0,
             "train.model_options.dropout is 1, but must be at least 0 and below 1",
         );
+    }
+
+    #[test]
+    fn batches_of_any_size_are_not_accumulated() {
+        let mut plan = crate::sample::plan(1, [8, 0, 0]);
+        let accumulate = 2.try_into().unwrap();
+        let mut settings = TrainSettings { accumulate, ..TrainSettings::default() };
+        settings.check_stream(&plan).unwrap();
+        plan.by_time = true;
+        let error = settings.check_stream(&plan).unwrap_err().to_string();
+        let expected = "train.accumulate is 2, but must be 1 with window.order = \"by_time\", \
+                        whose batches differ in size";
+        assert_eq!(error, expected);
+        settings.accumulate = NonZeroU32::MIN;
+        settings.check_stream(&plan).unwrap();
     }
 
     #[test]

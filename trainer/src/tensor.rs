@@ -5,7 +5,7 @@
 //! reading: writing to them would change the batch under its other views.
 
 use crate::error::TrainError;
-use millstream_stage::{DeviceBatch, Place};
+use millstream_stage::{DeviceBatch, Extras, Place};
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
     sync::Arc,
@@ -30,30 +30,44 @@ unsafe extern "C" {
 /// A batch as tensors.
 #[derive(Debug)]
 pub struct BatchTensors {
-    /// `[rows, lookback, features]`, scaled.
+    /// `[rows, lookback, features]`, scaled; `lookback` is this batch's own, here and below.
     pub inputs: Tensor,
     /// `[rows, horizon, targets]`, scaled.
     pub targets: Tensor,
     /// `[rows, targets]`: each target's last known value, scaled; NaN where it is missing.
     pub last: Tensor,
+    /// `[rows]`: rows of each window that are real; `None` where windows are never padded.
+    pub lengths: Option<Tensor>,
+    /// `[rows, lookback]`: 1 for a real row, 0 for padding; `None` likewise.
+    pub mask: Option<Tensor>,
+    /// `[rows, lookback]`: the segment column's small integers; `None` where there is none.
+    pub segments: Option<Tensor>,
     batch: Arc<DeviceBatch>,
 }
 
 impl BatchTensors {
-    /// Wraps a batch.
+    /// Wraps a batch; libtorch's stream then waits for its values, the caller does not.
     ///
     /// # Errors
+    /// [`TrainError::Device`] when the device has failed.
     /// [`TrainError::BatchMemory`] when libtorch refuses the memory, as a libtorch without CUDA
     /// does for a batch on a CUDA device.
     pub fn new(batch: DeviceBatch) -> Result<Self, TrainError> {
+        batch.begin()?;
         let batch = Arc::new(batch);
         let layout = batch.layout();
-        let rows = batch.meta().series.len();
+        let (rows, lookback) = (batch.meta().series.len(), batch.meta().lookback);
         let over = |start, shape: &[usize]| tensor_over(&batch, start, shape);
+        let extra =
+            |there: bool, start, shape: &[usize]| there.then(|| over(start, shape)).transpose();
+        let Extras { padding, segments } = layout.extras;
         Ok(BatchTensors {
-            inputs: over(0, &[rows, layout.lookback, layout.features])?,
+            inputs: over(0, &[rows, lookback, layout.features])?,
             targets: over(layout.targets_at(), &[rows, layout.horizon, layout.targets])?,
             last: over(layout.last_at(), &[rows, layout.targets])?,
+            lengths: extra(padding, layout.lengths_at(), &[rows])?,
+            mask: extra(padding, layout.mask_at(), &[rows, lookback])?,
+            segments: extra(segments, layout.segments_at(), &[rows, lookback])?,
             batch,
         })
     }
@@ -67,6 +81,14 @@ impl BatchTensors {
     /// Says that the last use of the values has been enqueued: after backward, not before.
     pub fn finish(&self) {
         self.batch.finish();
+    }
+}
+
+/// The libtorch device that a batch's place is, where this libtorch can compute there.
+pub(crate) fn usable(place: Place) -> Result<Device, TrainError> {
+    match place {
+        Place::Cuda(index) if !tch::Cuda::is_available() => Err(TrainError::NoCuda { index }),
+        place => Ok(device(place)),
     }
 }
 
@@ -131,11 +153,17 @@ extern "C" fn release(owner: *mut c_void) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_stage::{BatchLayout, BatchSlot, DeviceMemory, DeviceSlot, Pool};
+    use millstream_stage::{BatchLayout, BatchSlot, DeviceFault, DeviceMemory, DeviceSlot, Pool};
     use tch::Kind;
 
-    const LAYOUT: BatchLayout =
-        BatchLayout { batch_size: 3, lookback: 2, features: 2, horizon: 1, targets: 2 };
+    const LAYOUT: BatchLayout = BatchLayout {
+        batch_size: 3,
+        lookback: 2,
+        features: 2,
+        horizon: 1,
+        targets: 2,
+        extras: Extras::NONE,
+    };
 
     fn filled(pool: &Pool<BatchSlot>) -> DeviceBatch {
         let mut slot = pool.take();
@@ -159,7 +187,36 @@ mod tests {
         assert_eq!(tensors.inputs.double_value(&[1, 1, 1]), 7.0);
         assert_eq!(tensors.targets.double_value(&[1, 0, 0]), 102.0);
         assert_eq!(tensors.last.double_value(&[0, 1]), 201.0);
+        assert!(tensors.lengths.is_none() && tensors.mask.is_none() && tensors.segments.is_none());
         assert_eq!(tensors.inputs.data_ptr().cast_const().cast(), tensors.batch().address());
+    }
+
+    #[test]
+    fn extras_are_seen_where_the_layout_has_them_and_at_the_batchs_own_lookback() {
+        let extras = Extras { padding: true, segments: true };
+        let pool = Pool::new([BatchSlot::on_heap(BatchLayout { lookback: 4, extras, ..LAYOUT })]);
+        let mut slot = pool.take();
+        let (parts, meta) = slot.parts_mut();
+        for (part, base) in [
+            (parts.inputs, 0.0),
+            (parts.lengths, 100.0),
+            (parts.mask, 200.0),
+            (parts.segments, 300.0),
+        ] {
+            for (i, value) in part.iter_mut().enumerate() {
+                *value = base + i as f32;
+            }
+        }
+        meta.series.extend([0, 1]);
+        meta.lookback = 3;
+        let tensors = BatchTensors::new(DeviceBatch::Host(slot)).unwrap();
+        assert_eq!(tensors.inputs.size(), [2, 3, 2]);
+        assert_eq!(tensors.inputs.double_value(&[1, 0, 0]), 6.0, "windows lie 3 rows apart");
+        let [lengths, mask, segments] =
+            [&tensors.lengths, &tensors.mask, &tensors.segments].map(|part| part.as_ref().unwrap());
+        assert_eq!((lengths.size(), lengths.double_value(&[1])), (vec![2], 101.0));
+        assert_eq!((mask.size(), mask.double_value(&[1, 2])), (vec![2, 3], 205.0));
+        assert_eq!((segments.size(), segments.double_value(&[1, 2])), (vec![2, 3], 305.0));
     }
 
     #[test]
@@ -207,7 +264,19 @@ mod tests {
         fn address(&self) -> *const f32 {
             std::ptr::null()
         }
+        fn begin(&self) -> Result<(), DeviceFault> {
+            Ok(())
+        }
         fn finish(&self) {}
+    }
+
+    #[test]
+    fn a_libtorch_without_cuda_says_so_before_anything_is_made() {
+        assert_eq!(usable(Place::Cpu).unwrap(), Device::Cpu);
+        if !tch::Cuda::is_available() {
+            let error = usable(Place::Cuda(1)).unwrap_err().to_string();
+            assert!(error.contains("cuda:1") && error.contains("prefetch.device"), "{error}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
     run::{self, Observer, Run},
     settings::TrainSettings,
     state::{History, Position, State},
-    tensor::device,
+    tensor::usable,
     tensor_file::TensorFile,
 };
 use millstream_stage::{DeviceBatch, Ending, Flow, Phase, Sink};
@@ -115,10 +115,11 @@ impl Trainer {
             return Err(TrainError::NoTrainingBatch { windows, batch_size });
         }
         let settings = self.settings.clone();
-        let place = device(batch.place());
-        let layout = batch.layout();
-        let model =
-            Model::new(settings.model, &settings.model_options, &layout, settings.seed, place);
+        settings.check_stream(&plan)?;
+        let place = usable(batch.place())?;
+        let (layout, padding) = (batch.layout(), plan.schema.padding);
+        let (kind, options) = (settings.model, &settings.model_options);
+        let model = Model::new(kind, options, &layout, padding, settings.seed, place);
         let per_epoch = steps_per_epoch(&plan, settings.accumulate.get());
         let steps_total = per_epoch * u64::from(plan.epochs);
         let learner = Learner::new(&settings, model, steps_total, place);

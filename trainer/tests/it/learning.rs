@@ -76,25 +76,56 @@ fn parts_may_be_empty() {
 
 #[test]
 fn accumulated_batches_are_one_big_batch() {
-    let weights = |batch: usize, accumulate: u32| {
+    let trained = |batch: usize, accumulate: u32| {
         let run = tempfile::tempdir().unwrap();
         let mut settings = settings();
         settings.batch_size = NonZeroUsize::new(batch).unwrap();
         settings.accumulate = NonZeroU32::new(accumulate).unwrap();
         let stream = Stream::with_batches_of(batch, 2, [72, 0, 0]);
         let report = train(&stream, settings, run.path());
-        let path = run.path().join("checkpoints/last/model.safetensors");
-        let mut weights = Tensor::read_safetensors(path).unwrap();
-        weights.sort_by(|(a, _), (b, _)| a.cmp(b));
-        (report, weights)
+        (report, weights(run.path()))
     };
-    let ((big, one), (small, many)) = (weights(32, 1), weights(8, 4));
+    let ((big, one), (small, many)) = (trained(32, 1), trained(8, 4));
     assert_eq!(big.steps, small.steps, "72 windows are three steps either way");
     for ((name, a), (_, b)) in one.iter().zip(&many) {
         let difference = (a - b).abs().max().double_value(&[]);
         assert!(difference < 1e-5, "{name} differs by {difference}");
     }
     assert!((big.train_loss.unwrap() - small.train_loss.unwrap()).abs() < 1e-6);
+}
+
+fn weights(run: &Path) -> Vec<(String, Tensor)> {
+    let path = run.join("checkpoints/last/model.safetensors");
+    let mut weights = Tensor::read_safetensors(path).unwrap();
+    weights.sort_by(|(a, _), (b, _)| a.cmp(b));
+    weights
+}
+
+/// Batches of 5, 5 and 3 windows in slots for 16 are as good as any.
+#[test]
+fn batches_by_time_may_have_any_size() {
+    let (five, by_time) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let windows = [13, 12, 12];
+    let expected = train(&Stream::with_batches_of(5, 2, windows), settings(), five.path());
+    let found = train(&Stream::new(2, windows).by_time(), settings(), by_time.path());
+    assert_eq!((found.steps, found.samples), (6, 26));
+    assert_eq!(found.losses, expected.losses);
+    assert_eq!(found.test, expected.test);
+    for ((name, a), (_, b)) in weights(five.path()).iter().zip(&weights(by_time.path())) {
+        assert!(a.equal(b), "{name} differs");
+    }
+}
+
+#[test]
+fn batches_by_time_are_not_accumulated() {
+    let run = tempfile::tempdir().unwrap();
+    let mut settings = settings();
+    settings.accumulate = NonZeroU32::new(2).unwrap();
+    let stream = Stream::new(1, [13, 0, 0]).by_time();
+    let error = stream.feed(&mut trainer(settings, run.path()), &stream.tags()).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("train.accumulate is 2, but must be 1"), "{error}");
+    assert!(error.contains("window.order"), "{error}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod checkpoints;
 mod learning;
+mod padding;
 mod reads;
 mod resume;
 mod stream;

@@ -1,14 +1,14 @@
 //! A synthetic stream: windows whose target is the mean of the last row's inputs.
 
 use millstream_stage::{
-    BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, PanelSchema, Phase, Plan, Pool,
-    Scaling, Sink, Tag, TimeKind, WindowCounts,
+    BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Extras, Padding,
+    PanelSchema, Phase, Plan, Pool, Scaling, Sink, Tag, TimeKind, WindowCounts,
 };
 use millstream_trainer::{TrainError, TrainSettings, Trainer};
 use std::{num::NonZeroUsize, path::Path, sync::Arc};
 
-const FEATURES: usize = 3;
-const LOOKBACK: usize = 4;
+pub(crate) const FEATURES: usize = 3;
+pub(crate) const LOOKBACK: usize = 4;
 pub(crate) const BATCH: usize = 16;
 /// Series that share each time.
 const SERIES: u64 = 5;
@@ -48,28 +48,24 @@ impl Stream {
         [train, validation, test]: [u64; 3],
     ) -> Self {
         let (features, targets) = (vec!["a".into(), "b".into(), "c".into()], vec!["y".into()]);
-        let scaled = |name: &String| ColumnScaling {
-            name: name.clone(),
-            offset: 0.0,
-            scale: 2.0,
-            mean: 0.0,
-        };
+        let scaled = |name: &String| ColumnScaling::affine(name.clone(), 0.0, 2.0, 0.0);
         let scaling = Scaling {
             method: "zscore".into(),
             features: features.iter().map(scaled).collect(),
             targets: targets.iter().map(scaled).collect(),
+            ..Scaling::default()
         };
+        let windows = WindowCounts { train, validation, test, ..WindowCounts::default() };
         let plan = Plan {
             schema: DataSchema {
                 series_column: Some("symbol".into()),
                 time_column: "day".into(),
-                time_kind: TimeKind::Integer,
                 features: features.clone(),
                 targets,
                 lookback: LOOKBACK,
-                horizon: 1,
-                test_start: 0,
+                min_rows: LOOKBACK,
                 fingerprint: "synthetic".into(),
+                ..DataSchema::default()
             },
             scaling,
             panel: Arc::new(PanelSchema {
@@ -81,10 +77,12 @@ impl Stream {
                 series: (0..SERIES).map(|i| i.to_string()).collect(),
                 fingerprint: "synthetic".into(),
             }),
-            windows: WindowCounts { train, validation, test, ..WindowCounts::default() },
+            windows,
             batch_size,
             epochs,
-            drop_last: false,
+            batches: BatchCounts::even(&windows, 0, batch_size),
+            by_time: false,
+            warnings: Vec::new(),
             predict: 0,
         };
         let layout = BatchLayout {
@@ -93,9 +91,35 @@ impl Stream {
             features: FEATURES,
             horizon: 1,
             targets: 1,
+            extras: Extras::NONE,
         };
         let slots = Pool::new([BatchSlot::on_heap(layout), BatchSlot::on_heap(layout)]);
         Stream { plan: Arc::new(plan), layout, slots }
+    }
+
+    /// The same stream with a time's windows in each batch: five, or what is left.
+    pub(crate) fn by_time(mut self) -> Self {
+        let mut plan = (*self.plan).clone();
+        plan.by_time = true;
+        plan.batches = BatchCounts::even(&plan.windows, 0, SERIES as usize);
+        self.plan = Arc::new(plan);
+        self
+    }
+
+    /// The same stream with windows of one to four rows, padded on the right.
+    pub(crate) fn padded(mut self) -> Self {
+        let mut plan = (*self.plan).clone();
+        (plan.schema.padding, plan.schema.min_rows) = (Padding::Right, 1);
+        self.plan = Arc::new(plan);
+        self.layout.extras.padding = true;
+        let slot = || BatchSlot::on_heap(self.layout);
+        self.slots = Pool::new([slot(), slot()]);
+        self
+    }
+
+    /// Real rows of a window.
+    fn length(&self, window: u64) -> usize {
+        if self.layout.extras.padding { 1 + window as usize % LOOKBACK } else { LOOKBACK }
     }
 
     /// Every tag of the stream, in order.
@@ -119,23 +143,36 @@ impl Stream {
             Phase::Validation => (counts.validation, 1 << 20),
             Phase::Test | Phase::Predict => (counts.test, 1 << 21),
         };
-        let start = tag.index * self.layout.batch_size as u64;
-        let end = (start + self.layout.batch_size as u64).min(windows);
+        let size = if self.plan.by_time { SERIES } else { self.layout.batch_size as u64 };
+        let start = tag.index * size;
+        let positions = start..(start + size).min(windows);
+        // A different order in each epoch, as after a shuffle.
+        let at = |position| match tag.phase {
+            Phase::Train => (position * 7 + u64::from(tag.epoch) * 13) % windows,
+            _ => position,
+        };
+        let lookback = positions.clone().map(|position| self.length(at(position))).max().unwrap();
         let mut slot = self.slots.try_take().expect("the trainer gave every slot back");
         let (parts, meta) = slot.parts_mut();
         meta.series.clear();
         meta.time.clear();
-        for (row, position) in (start..end).enumerate() {
-            // A different order in each epoch, as after a shuffle.
-            let window = match tag.phase {
-                Phase::Train => (position * 7 + u64::from(tag.epoch) * 13) % windows,
-                _ => position,
-            };
-            let inputs = &mut parts.inputs[row * LOOKBACK * FEATURES..][..LOOKBACK * FEATURES];
+        meta.lookback = lookback;
+        for (row, position) in positions.enumerate() {
+            let window = at(position);
+            let length = self.length(window);
+            let inputs = &mut parts.inputs[row * lookback * FEATURES..][..lookback * FEATURES];
+            let (inputs, padding) = inputs.split_at_mut(length * FEATURES);
+            padding.fill(0.0);
             for (i, value) in inputs.iter_mut().enumerate() {
                 *value = noise((base + window) * 64 + i as u64);
             }
-            let last_row = &inputs[(LOOKBACK - 1) * FEATURES..];
+            if self.layout.extras.padding {
+                parts.lengths[row] = length as f32;
+                for (i, real) in parts.mask[row * lookback..][..lookback].iter_mut().enumerate() {
+                    *real = f32::from(u8::from(i < length));
+                }
+            }
+            let last_row = &inputs[(length - 1) * FEATURES..];
             parts.targets[row] = last_row.iter().sum::<f32>() / FEATURES as f32;
             // The naive forecast knows nothing here, and now and then not even that.
             parts.last[row] = if window % 4 == 0 { f32::NAN } else { 0.5 };

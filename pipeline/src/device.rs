@@ -1,0 +1,32 @@
+//! The device a line computes on, for a consumer that is libtorch.
+
+use crate::failure::Failure;
+use millstream_normalize::MakeSlots;
+use millstream_prefetch::{
+    Consumer, Device, DeviceChoice, DeviceError, PrefetchSettings, Ring, choose,
+};
+use std::error::Error;
+
+/// Picks the device that the settings ask for, as far as this libtorch can compute there.
+pub(crate) fn device(choice: DeviceChoice) -> Result<Device, DeviceError> {
+    // Asking libtorch starts CUDA where it can, so it is asked only where the answer matters.
+    let consumer = match choice {
+        DeviceChoice::Auto | DeviceChoice::Cuda(_) if !tch::Cuda::is_available() => {
+            Consumer::CpuOnly("this libtorch cannot compute with CUDA")
+        }
+        _ => Consumer::AnyDevice,
+    };
+    choose(choice, consumer)
+}
+
+/// Opens the ring to a device, and what makes the slots that normalize fills for it.
+pub(crate) fn ring(
+    device: &Device,
+    settings: &PrefetchSettings,
+) -> Result<(Ring, MakeSlots), Failure> {
+    let ring = Ring::open(device, settings.depth)?;
+    let slots = ring.slots();
+    let make_slots =
+        Box::new(move |layout| slots(layout).map_err(Box::<dyn Error + Send + Sync>::from));
+    Ok((ring, make_slots))
+}
