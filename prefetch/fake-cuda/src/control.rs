@@ -96,7 +96,8 @@ extern "C" fn fake_cuda_read(data: u64, bytes: usize) -> Code {
 }
 
 extern "C" fn reset() {
-    lock().reset();
+    let worker = lock().reset();
+    drop(worker);
 }
 
 extern "C" fn configure(config: &Config) {

@@ -116,8 +116,11 @@ impl Driver {
         SHARED.virtual_clock.store(config.virtual_clock, SeqCst);
     }
 
-    /// Forgets faults, hazards, clocks and time; allocations stay.
-    pub(crate) fn reset(&mut self) {
+    /// Forgets faults, hazards, clocks, time and contexts; allocations stay. Contexts are lost
+    /// where a call fails that cudarc makes between retaining one and owning it.
+    ///
+    /// Gives the default stream's thread, to be dropped without the lock.
+    pub(crate) fn reset(&mut self) -> Option<impl Drop + use<>> {
         self.configure(Config::default());
         self.host = VectorClock::default();
         self.era += 1;
@@ -127,6 +130,8 @@ impl Driver {
         for stream in self.streams.values_mut() {
             stream.now = 0;
         }
+        self.contexts = 0;
+        self.streams.remove(&DEFAULT_STREAM).map(|stream| stream.worker)
     }
 
     fn verdict(&mut self, call: Call) -> Code {
