@@ -399,9 +399,13 @@ fn warnings(scaling: &Scaling, features: &[Fitting], targets: &[Spread]) -> Vec<
     let names = scaling.features.iter().chain(&scaling.targets).map(|column| &column.name);
     let columns: Vec<(&String, Spread)> = names.zip(spreads).collect();
     let line = |spread: Spread, text: &str| {
-        let mut named: Vec<&str> =
-            columns.iter().filter(|(_, s)| *s == spread).map(|(name, _)| name.as_str()).collect();
-        named.dedup();
+        let mut named: Vec<&str> = Vec::new();
+        for (name, _) in columns.iter().filter(|(_, s)| *s == spread) {
+            // An input may be a target too.
+            if !named.contains(&name.as_str()) {
+                named.push(name);
+            }
+        }
         let more = named.len().saturating_sub(8);
         let (shown, last) = (named[..named.len() - more].join(", "), if more > 0 {
             format!(" and {more} more")

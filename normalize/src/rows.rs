@@ -13,7 +13,7 @@ use crate::{
     reference::{BadReferences, References},
     spans::{self, PanelRows, SeriesRows},
 };
-use millstream_stage::{DataSchema, Extras, Missing, Padding, Panel, Scaling};
+use millstream_stage::{DataSchema, Extras, Missing, Padding, Panel, Reference, Scaling};
 use rayon::prelude::*;
 
 /// Segments are small integers.
@@ -81,8 +81,14 @@ impl Rows {
         let panel = crossed(panel, &scaling.features, &times);
         let rows = PanelRows::new(&panel);
         let inputs = scale_rows(&rows, &series, panel.schema(), &features, scaling);
-        let place_of = |name: &str| find(name).expect("a reference was looked up when it was fitted");
-        let references = References::new(&rows, &series, panel.schema(), scaling, place_of);
+        for column in &scaling.features {
+            if let Reference::Column(name) = &column.reference {
+                place(name)?;
+            }
+        }
+        let place_of = |name: &str| find(name).expect("every reference has just been looked up");
+        // What values are relative to is in raw units, whatever becomes of that column itself.
+        let references = References::new(&raw, &series, panel.schema(), scaling, place_of);
         let channels = inputs.len() / rows.len().max(1);
         let missing_input = match scaling.missing {
             Missing::Drop => missing_inputs(&rows, &features),

@@ -1,0 +1,217 @@
+//! Labels: what a window forecasts, by row.
+//!
+//! Of kind `value` a row holds its targets, and a window's labels are the rows after it. The other
+//! kinds compare a later row with the window's last one; their row holds the labels of the window
+//! that ends there, all steps of it. A missing label is NaN and never becomes a number.
+
+use crate::{
+    cross_section::TimeIndex,
+    moments::is_known,
+    spans::{PanelRows, SeriesRows},
+    split::Part,
+};
+use millstream_stage::{CrossSection, DataSchema, Fit, PanelSchema, Scaling, TargetKind};
+use rayon::prelude::*;
+
+/// The labels of every row.
+#[derive(Debug)]
+pub(crate) struct Labels {
+    pub(crate) targets: usize,
+    kind: TargetKind,
+    horizon: usize,
+    /// `[rows, targets]`, or `[rows, horizon, targets]` where a row holds its window's labels.
+    values: Vec<f32>,
+    /// What "no change" is in scaled units, by target, or by series and target; empty for values.
+    unchanged: Vec<f32>,
+}
+
+impl Labels {
+    /// In raw units. `places` are the target columns within the panel.
+    pub(crate) fn raw(
+        rows: &PanelRows<'_>,
+        series: &[SeriesRows],
+        times: &[i64],
+        places: &[usize],
+        schema: &DataSchema,
+        cross_section: CrossSection,
+    ) -> Self {
+        let mut labels = Labels {
+            targets: places.len(),
+            kind: schema.target_kind,
+            horizon: schema.horizon,
+            values: Vec::new(),
+            unchanged: Vec::new(),
+        };
+        let width = labels.width();
+        labels.values = vec![f32::NAN; rows.len() * width];
+        let mut pieces = Vec::with_capacity(series.len());
+        let mut rest = labels.values.as_mut_slice();
+        for series in series {
+            let (out, others) = rest.split_at_mut((series.end - series.start) * width);
+            rest = others;
+            pieces.push((series, out));
+        }
+        let (kind, dead_band) = (schema.target_kind, schema.dead_band);
+        pieces.into_par_iter().for_each(|(series, out)| {
+            for (i, out) in out.chunks_exact_mut(width).enumerate() {
+                let row = series.start + i;
+                let base = rows.row(row);
+                for (step, out) in out.chunks_exact_mut(places.len()).enumerate() {
+                    let later = row + step + 1;
+                    for (out, &at) in out.iter_mut().zip(places) {
+                        *out = match kind {
+                            TargetKind::Value => known(base[at]),
+                            _ if later >= series.end => f32::NAN,
+                            TargetKind::Return => change(base[at], rows.row(later)[at]),
+                            TargetKind::Direction => {
+                                direction(change(base[at], rows.row(later)[at]), dead_band)
+                            }
+                        };
+                    }
+                }
+            }
+        });
+        if cross_section != CrossSection::None {
+            labels.cross(times, cross_section);
+        }
+        labels
+    }
+
+    /// Values of one row.
+    fn width(&self) -> usize {
+        match self.kind {
+            TargetKind::Value => self.targets,
+            _ => self.horizon * self.targets,
+        }
+    }
+
+    fn cross(&mut self, times: &[i64], kind: CrossSection) {
+        let (index, width) = (TimeIndex::new(times), self.width());
+        for at in 0..width {
+            let mut column: Vec<f32> = self.values.iter().skip(at).step_by(width).copied().collect();
+            index.cross(&mut column, kind);
+            let places = self.values.iter_mut().skip(at).step_by(width);
+            places.zip(column).for_each(|(to, value)| *to = value);
+        }
+    }
+
+    /// Scales every label. Series without fits of their own take the columns'.
+    pub(crate) fn scale(mut self, series: &[SeriesRows], names: &PanelSchema, scaling: &Scaling) -> Self {
+        let (width, targets) = (self.width(), self.targets);
+        let fits = |code: u32| -> Vec<&Fit> {
+            let name = &names.series[code as usize];
+            (0..targets).map(|target| scaling.target_fit(name, target)).collect()
+        };
+        let mut rest = self.values.as_mut_slice();
+        for series in series {
+            let (values, others) = rest.split_at_mut((series.end - series.start) * width);
+            rest = others;
+            let fits = fits(series.code);
+            values.par_chunks_mut(4096 * targets).for_each(|values| {
+                for values in values.chunks_exact_mut(targets) {
+                    for (value, fit) in values.iter_mut().zip(&fits) {
+                        *value = known(scaled(*value, fit));
+                    }
+                }
+            });
+        }
+        if self.kind != TargetKind::Value {
+            let codes = 0..names.series.len() as u32;
+            let unchanged = |fit: &Fit| scaled(0.0, fit);
+            self.unchanged = if scaling.by_series.is_empty() {
+                scaling.targets.iter().map(|target| unchanged(&target.fit)).collect()
+            } else {
+                codes.flat_map(|code| fits(code).into_iter().map(unchanged)).collect()
+            };
+        }
+        self
+    }
+
+    /// The labels of the window that ends at `row` of a series that ends at `series_end`; those
+    /// past the end of the series are NaN.
+    pub(crate) fn copy(&self, row: usize, series_end: usize, out: &mut [f32]) {
+        match self.kind {
+            TargetKind::Value => {
+                let ahead = self.horizon.min(series_end - row - 1);
+                let (outcomes, future) = out.split_at_mut(ahead * self.targets);
+                let start = (row + 1) * self.targets;
+                outcomes.copy_from_slice(&self.values[start..start + outcomes.len()]);
+                future.fill(f32::NAN);
+            }
+            _ => out.copy_from_slice(&self.values[row * self.width()..][..self.width()]),
+        }
+    }
+
+    /// What a naive forecast of the window that ends at `row` says: nothing changes.
+    pub(crate) fn last(&self, row: usize, series: u32) -> &[f32] {
+        match self.kind {
+            TargetKind::Value => &self.values[row * self.targets..][..self.targets],
+            _ if self.unchanged.len() == self.targets => &self.unchanged,
+            _ => &self.unchanged[series as usize * self.targets..][..self.targets],
+        }
+    }
+
+    /// By row: whether a window with a label there misses it. Of kind `value` that is any window
+    /// that forecasts this row, else the one that ends at it.
+    pub(crate) fn missing(&self) -> Vec<bool> {
+        let rows = self.values.par_chunks_exact(self.width());
+        rows.map(|row| row.iter().any(|value| value.is_nan())).collect()
+    }
+
+    /// Whether the labels of a window stand in the row it ends at.
+    pub(crate) fn are_at_window(&self) -> bool {
+        self.kind != TargetKind::Value
+    }
+
+    /// The known labels of one target that lie in `part` as a whole, by series.
+    pub(crate) fn of_part<'a>(
+        &'a self,
+        target: usize,
+        series: &SeriesRows,
+        times: &'a [i64],
+        part: &'a Part,
+    ) -> impl Iterator<Item = f32> + 'a {
+        let (start, end) = (series.start, series.end);
+        let ahead = if self.are_at_window() { self.horizon } else { 0 };
+        let inside = part.has_series(series.code);
+        let rows = start..if inside { end.saturating_sub(ahead).max(start) } else { start };
+        rows.filter(move |&row| {
+            // The first label is the one that comes first in time.
+            let first = row + usize::from(self.are_at_window());
+            part.span.from <= times[first] && times[row + ahead] < part.span.until
+        })
+        .flat_map(move |row| {
+            let row = &self.values[row * self.width()..][..self.width()];
+            row.iter().skip(target).step_by(self.targets).copied()
+        })
+        .filter(|value| is_known(*value))
+    }
+}
+
+fn known(value: f32) -> f32 {
+    if is_known(value) { value } else { f32::NAN }
+}
+
+/// The affine part in f32, as inputs have it.
+fn scaled(value: f32, fit: &Fit) -> f32 {
+    if fit.curve.is_linear() {
+        (value - fit.offset as f32) * (1.0 / fit.scale) as f32
+    } else {
+        fit.apply(f64::from(value)) as f32
+    }
+}
+
+/// The change from `base` to `later` as a share of `base`; NaN where that is no number.
+fn change(base: f32, later: f32) -> f32 {
+    let share = (f64::from(later) - f64::from(base)) / f64::from(base).abs();
+    if base == 0.0 { f32::NAN } else { known(share as f32) }
+}
+
+fn direction(change: f32, dead_band: f64) -> f32 {
+    match f64::from(change) {
+        change if change.is_nan() => f32::NAN,
+        change if change > dead_band => 1.0,
+        change if change < -dead_band => -1.0,
+        _ => 0.0,
+    }
+}

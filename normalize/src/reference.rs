@@ -1,0 +1,224 @@
+//! Window references: values taken relative to something in their own window.
+//!
+//! Such columns stay in raw units in the rows and are finished while a window is copied:
+//! `(x * multiplier - subtrahend - offset) * factor`, each operation rounded to f32 in this order,
+//! so that a device that does the same gets the same bits. Columns without a reference in between
+//! pass through unchanged. A window whose reference is missing, or zero where it divides, is
+//! excluded before windows are numbered; see [`References::bad_rows`].
+
+use crate::{
+    apply::raw_column,
+    moments::is_known,
+    numbers::{Numbers, scaled},
+    spans::{PanelRows, SeriesRows},
+    wide::wide,
+    windows::Window,
+};
+use millstream_stage::{ColumnScaling, Missing, PanelSchema, Reference, Relative, Scaling};
+use std::ops::Range;
+
+/// What finishes the relative columns of a window.
+#[derive(Debug)]
+pub(crate) struct References {
+    /// Input columns from the first relative one to the last.
+    columns: Range<usize>,
+    /// By column of that range.
+    sources: Vec<Source>,
+    common: Numbers,
+    /// By series code, where a series has numbers of its own.
+    own: Vec<Option<Numbers>>,
+    /// Raw values of every column that is a reference by name, by row.
+    named: Vec<Vec<f32>>,
+}
+
+/// What one column is relative to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Source {
+    from: From,
+    ratio: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum From {
+    Nothing,
+    First,
+    Last,
+    /// Position in `References::named`.
+    Named(usize),
+}
+
+/// Rows whose windows have no usable reference.
+#[derive(Debug, Default)]
+pub(crate) struct BadReferences {
+    /// By row: a window that ends here has none. Empty for "all are usable".
+    pub(crate) last: Vec<bool>,
+    /// By row: a window that starts here has none. Empty for "all are usable".
+    pub(crate) first: Vec<bool>,
+}
+
+impl References {
+    /// `None` when no input has a reference. `place_of` finds a column in the panel.
+    pub(crate) fn new(
+        rows: &PanelRows<'_>,
+        series: &[SeriesRows],
+        schema: &PanelSchema,
+        scaling: &Scaling,
+        place_of: impl Fn(&str) -> usize,
+    ) -> Option<Self> {
+        let relative = |column: &ColumnScaling| column.reference != Reference::None;
+        let first = scaling.features.iter().position(relative)?;
+        let last = scaling.features.iter().rposition(relative)?;
+        let columns = first..last + 1;
+        let mut names: Vec<&str> = Vec::new();
+        let mut sources = Vec::with_capacity(columns.len());
+        for column in &scaling.features[columns.clone()] {
+            let from = match &column.reference {
+                Reference::None => From::Nothing,
+                Reference::First => From::First,
+                Reference::Last => From::Last,
+                Reference::Column(name) => {
+                    let at = names.iter().position(|known| known == name).unwrap_or(names.len());
+                    if at == names.len() {
+                        names.push(name);
+                    }
+                    From::Named(at)
+                }
+            };
+            sources.push(Source { from, ratio: column.relative == Relative::Ratio });
+        }
+        let fill = scaling.missing == Missing::Ffill;
+        let named =
+            names.iter().map(|name| raw_column(rows, series, place_of(name), fill)).collect();
+        let own = |name: &String| {
+            let fits = scaling.by_series.get(name)?;
+            Some(numbers(&scaling.features[columns.clone()], Some(&fits.features[columns.clone()])))
+        };
+        let has_own = !scaling.by_series.is_empty();
+        Some(References {
+            common: numbers(&scaling.features[columns.clone()], None),
+            own: if has_own { schema.series.iter().map(own).collect() } else { Vec::new() },
+            columns,
+            sources,
+            named,
+        })
+    }
+
+    /// Values of scratch space a window needs.
+    pub(crate) fn scratch(&self) -> usize {
+        2 * self.columns.len()
+    }
+
+    /// Rows whose windows have no usable reference. `inputs` are all rows, `channels` wide.
+    pub(crate) fn bad_rows(&self, inputs: &[f32], channels: usize) -> BadReferences {
+        let has = |wanted: fn(From) -> bool| self.sources.iter().any(|s| wanted(s.from));
+        let bad = |own: From| -> Vec<bool> {
+            let rows = inputs.chunks_exact(channels).enumerate();
+            rows.map(|(row, values)| {
+                let values = &values[self.columns.clone()];
+                self.sources.iter().zip(values).any(|(source, &x)| match source.from {
+                    from if from == own => !usable(x, source.ratio),
+                    From::Named(at) if own == From::Last => {
+                        !usable(self.named[at][row], source.ratio)
+                    }
+                    _ => false,
+                })
+            })
+            .collect()
+        };
+        let at_last = has(|from| matches!(from, From::Last | From::Named(_)));
+        let at_first = has(|from| from == From::First);
+        BadReferences {
+            last: if at_last { bad(From::Last) } else { Vec::new() },
+            first: if at_first { bad(From::First) } else { Vec::new() },
+        }
+    }
+
+    /// The relative value of one column in one row of a window, before it is scaled.
+    pub(crate) fn relative(&self, column: usize, x: f32, first: f32, last: f32, row: usize) -> f32 {
+        let (multiplier, subtrahend) = self.terms(column - self.columns.start, first, last, row);
+        x * multiplier - subtrahend
+    }
+
+    fn terms(&self, column: usize, first: f32, last: f32, row: usize) -> (f32, f32) {
+        let Source { from, ratio } = self.sources[column];
+        let reference = match from {
+            From::Nothing => return (1.0, 0.0),
+            From::First => first,
+            From::Last => last,
+            From::Named(at) => self.named[at][row],
+        };
+        if ratio { (1.0 / reference, 1.0) } else { (1.0, reference) }
+    }
+
+    /// Copies a window and finishes it on the way. `source` are its real rows, `channels` wide.
+    pub(crate) fn copy(
+        &self,
+        source: &[f32],
+        channels: usize,
+        window: &Window,
+        out: &mut [f32],
+        scratch: &mut [f32],
+    ) {
+        let columns = self.columns.clone();
+        let first = &source[columns.clone()];
+        let last = &source[source.len() - channels..][columns.clone()];
+        let (multipliers, rest) = scratch.split_at_mut(columns.len());
+        let subtrahends = &mut rest[..columns.len()];
+        for (i, (m, s)) in multipliers.iter_mut().zip(&mut *subtrahends).enumerate() {
+            (*m, *s) = self.terms(i, first[i], last[i], window.row);
+        }
+        let own = self.own.get(window.series as usize).and_then(Option::as_ref);
+        let terms = Terms { multipliers, subtrahends, numbers: own.unwrap_or(&self.common) };
+        finish(source, channels, columns, &terms, out);
+    }
+}
+
+/// What finishes the relative columns of one window.
+struct Terms<'a> {
+    multipliers: &'a [f32],
+    subtrahends: &'a [f32],
+    numbers: &'a Numbers,
+}
+
+wide! {
+    /// Copies rows, with those columns finished.
+    fn finish(
+        source: &[f32],
+        channels: usize,
+        columns: Range<usize>,
+        terms: &Terms<'_>,
+        out: &mut [f32],
+    ) {
+        let Terms { multipliers, subtrahends, numbers } = terms;
+        let Range { start, end } = columns;
+        for (row, out) in source.chunks_exact(channels).zip(out.chunks_exact_mut(channels)) {
+            out[..start].copy_from_slice(&row[..start]);
+            out[end..].copy_from_slice(&row[end..]);
+            let values = out[start..end].iter_mut().zip(&row[start..end]);
+            let terms = multipliers.iter().zip(*subtrahends);
+            let limits = numbers.low.iter().zip(&numbers.high);
+            let scales = numbers.offset.iter().zip(&numbers.factor).zip(limits);
+            for (((out, &x), (m, s)), ((offset, factor), (low, high))) in
+                values.zip(terms).zip(scales)
+            {
+                *out = scaled(x, x * m - s - offset, *factor, *low, *high);
+            }
+        }
+    }
+}
+
+/// The numbers of these columns; those without a reference are scaled already and pass through.
+fn numbers(columns: &[ColumnScaling], own: Option<&[millstream_stage::Fit]>) -> Numbers {
+    let mut numbers = Numbers::new(columns, own);
+    for (i, column) in columns.iter().enumerate() {
+        if column.reference == Reference::None {
+            (numbers.offset[i], numbers.factor[i]) = (0.0, 1.0);
+            (numbers.low[i], numbers.high[i]) = (-f32::MAX, f32::MAX);
+        }
+    }
+    numbers
+}
+
+fn usable(reference: f32, ratio: bool) -> bool {
+    is_known(if ratio { 1.0 / reference } else { reference })
+}

@@ -1,0 +1,101 @@
+//! [`PanelRows`]: a panel's rows by one number, wherever its shards are cut.
+
+use millstream_stage::{Panel, Shard};
+use std::ops::Range;
+
+/// The rows of one series: `start..end` of the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeriesRows {
+    /// Series code.
+    pub code: u32,
+    /// First row.
+    pub start: usize,
+    /// One past the last row.
+    pub end: usize,
+}
+
+/// A panel's shards laid end to end.
+#[derive(Debug)]
+pub(crate) struct PanelRows<'a> {
+    shards: &'a [Shard],
+    /// First row of each shard.
+    starts: Vec<usize>,
+    width: usize,
+    rows: usize,
+}
+
+impl<'a> PanelRows<'a> {
+    pub(crate) fn new(panel: &'a Panel) -> Self {
+        let mut rows = 0;
+        let start_of = |shard: &Shard| {
+            let start = rows;
+            rows += shard.rows();
+            start
+        };
+        let starts = panel.shards().iter().map(start_of).collect();
+        PanelRows { shards: panel.shards(), starts, width: panel.schema().width(), rows }
+    }
+
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Values in a row.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// First row of each shard.
+    pub(crate) fn shard_starts(&self) -> &[usize] {
+        &self.starts
+    }
+
+    /// The values of these rows, row-major, in as many pieces as there are shards under them.
+    pub(crate) fn spans(&self, rows: Range<usize>) -> impl Iterator<Item = &'a [f32]> {
+        let first = self.starts.partition_point(|&start| start <= rows.start).saturating_sub(1);
+        let shards = self.shards[first..].iter().zip(&self.starts[first..]);
+        let width = self.width;
+        shards.take_while(move |(_, start)| **start < rows.end).filter_map(move |(shard, start)| {
+            let from = rows.start.max(*start) - start;
+            let until = rows.end.min(start + shard.rows()).checked_sub(*start)?;
+            (from < until).then(|| &shard.values()[from * width..until * width])
+        })
+    }
+
+    /// The rows themselves, one slice each.
+    pub(crate) fn rows(&self, rows: Range<usize>) -> impl Iterator<Item = &'a [f32]> {
+        let width = self.width;
+        self.spans(rows).flat_map(move |span| span.chunks_exact(width))
+    }
+
+    /// One row.
+    pub(crate) fn row(&self, row: usize) -> &'a [f32] {
+        let shard = self.starts.partition_point(|&start| start <= row) - 1;
+        &self.shards[shard].values()[(row - self.starts[shard]) * self.width..][..self.width]
+    }
+}
+
+/// All times of a panel, one a row.
+pub(crate) fn times(panel: &Panel) -> Vec<i64> {
+    let mut times = Vec::with_capacity(panel.row_count());
+    for shard in panel.shards() {
+        times.extend_from_slice(shard.times());
+    }
+    times
+}
+
+/// Where each series of a panel lies.
+pub(crate) fn series(panel: &Panel) -> Vec<SeriesRows> {
+    let mut series: Vec<SeriesRows> = Vec::with_capacity(panel.pieces().len());
+    let mut row = 0;
+    for piece in panel.pieces() {
+        let end = row + piece.rows;
+        match series.last_mut() {
+            Some(last) if last.code == piece.series => last.end = end,
+            _ => series.push(SeriesRows { code: piece.series, start: row, end }),
+        }
+        row = end;
+    }
+    series
+}

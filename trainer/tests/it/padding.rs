@@ -1,0 +1,45 @@
+//! Windows that are padded on the right: learned from and forecast by their last real row.
+
+use crate::stream::{FEATURES, LOOKBACK, Stream, settings, trainer};
+use millstream_stage::{Ending, Sink};
+use millstream_trainer::{BatchTensors, TrainReport};
+use std::path::Path;
+use tch::CModule;
+
+fn train(stream: &Stream, run: &Path) -> TrainReport {
+    let mut trainer = trainer(settings(), run);
+    stream.feed(&mut trainer, &stream.tags()).unwrap();
+    trainer.finish(Ending::Drained).unwrap()
+}
+
+/// The target is the mean of the last real row, whatever comes after it.
+#[test]
+fn the_loss_falls() {
+    let run = tempfile::tempdir().unwrap();
+    let report = train(&Stream::new(12, [640, 100, 0]).padded(), run.path());
+    let (before, after) = (report.first_validation_loss.unwrap(), report.validation.unwrap());
+    assert!(after.mse.unwrap() * 5.0 < before, "{before} to {after:?}");
+}
+
+#[test]
+fn the_saved_model_takes_lengths_and_forecasts_as_from_the_window_alone() {
+    let run = tempfile::tempdir().unwrap();
+    let stream = Stream::new(1, [33, 0, 7]).padded();
+    train(&stream, run.path());
+    let script = CModule::load(run.path().join("checkpoints/best/model.pt")).unwrap();
+    let test = *stream.tags().last().unwrap();
+    let batch = BatchTensors::new(stream.batch(test)).unwrap();
+    let lengths = batch.lengths.as_ref().unwrap();
+    assert_eq!(batch.inputs.size(), [7, LOOKBACK as i64, FEATURES as i64]);
+
+    let padded = script.forward_ts(&[&batch.inputs, lengths]).unwrap();
+    for row in 0..7 {
+        let length = lengths.narrow(0, row, 1);
+        let real = length.double_value(&[0]) as i64;
+        assert_eq!(real, 1 + row % 4);
+        let window = batch.inputs.narrow(0, row, 1).narrow(1, 0, real);
+        let alone = script.forward_ts(&[&window, &length]).unwrap();
+        let difference = (padded.narrow(0, row, 1) - alone).abs().max().double_value(&[]);
+        assert!(difference < 1e-6, "a window of {real} rows differs by {difference}");
+    }
+}
