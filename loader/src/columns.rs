@@ -229,10 +229,14 @@ mod tests {
         check_refused(
             &["*"],
             &["close"],
-            "target.columns names (did you mean \"close_pct\"?); its columns are trade_date (other), open",
+            "target.columns (or window.segment, or a scale.reference) names (did you mean \"close_pct\"?); its columns are trade_date (other), open",
         );
         check_refused(&["note"], &[], "\"note\", which source.features names, has type other");
-        check_refused(&["*"], &["e"], "\"e\", which target.columns names, has type block");
+        check_refused(
+            &["*"],
+            &["e"],
+            "\"e\", which target.columns (or window.segment, or a scale.reference) names, has type block",
+        );
         check_refused(&["symbol"], &[], "is the series or the time");
         check_refused(&["x*"], &[], "[\"x*\"] matches no numeric column");
         check_refused(&["[x"], &[], "source.features = \"[x\" cannot be used");

@@ -176,7 +176,7 @@ fn what_has_no_number_is_refused_with_its_row() {
     check_refused(
         &server,
         "select 'a' as symbol, 1 as trade_date, array[1] as close_pct",
-        "column \"close_pct\", which target.columns names, has type _int4",
+        "column \"close_pct\", which target.columns (or window.segment, or a scale.reference) names, has type _int4",
     );
     let interval = SourceSettings {
         features: vec!["wait".to_owned()],

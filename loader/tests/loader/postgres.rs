@@ -179,7 +179,7 @@ fn what_cannot_be_a_panel_is_refused_with_its_place() {
     check_query(
         &server,
         "select 'a' as symbol, 5 as trade_date, 'x' as close_pct, 1 as f",
-        "column \"close_pct\", which target.columns names, has type text",
+        "column \"close_pct\", which target.columns (or window.segment, or a scale.reference) names, has type text",
     );
     check_query(
         &server,
