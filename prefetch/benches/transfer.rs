@@ -35,7 +35,7 @@ fn main() {
     println!("\nmemcpy on the CPU, measured here");
     println!("{:>10}  {:>10}", "KiB", "GB/s");
     for bytes in SIZES {
-        let rate = memcpy_rate(bytes, if quick { 5 } else { 50 });
+        let rate = memcpy_rate(bytes, if quick { 20 } else { 200 });
         println!("{:>10}  {rate:>10.2}", bytes >> 10);
     }
 
