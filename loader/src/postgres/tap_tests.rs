@@ -1,3 +1,6 @@
+//! What comes out at either side of a tap, from sockets that send a stream in pieces. No server, no
+//! `tokio-postgres`: the tests of loads have both.
+
 use super::*;
 use proptest::prelude::*;
 use std::future::poll_fn;
