@@ -9,18 +9,17 @@ use crate::{
     config::{Code, Config, Fault, FaultKind, Ignore},
     event::Event,
     hazard::{Access, Findings, Hazard},
+    host::with_host,
     memory::{Kind, Memory},
     stream::{Drain, SHARED, Work, Worker, hash_of},
 };
 use std::{
-    cell::RefCell,
     collections::HashMap,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, atomic::Ordering::SeqCst},
 };
 
-/// The handle of the legacy default stream, and of the only context.
+/// The handle of the legacy default stream.
 pub(crate) const DEFAULT_STREAM: usize = 0;
-pub(crate) const CONTEXT: usize = 0xC0DE;
 
 #[derive(Debug)]
 struct Stream {
@@ -53,19 +52,6 @@ pub(crate) struct Driver {
     latest: u64,
 }
 
-/// What the calling thread knows.
-#[derive(Debug, Default)]
-struct Host {
-    era: u64,
-    clock: VectorClock,
-    now: u64,
-    context: usize,
-}
-
-thread_local! {
-    static HOST: RefCell<Host> = RefCell::default();
-}
-
 static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
     let mut driver = Driver { next_handle: 0x1000, ..Driver::default() };
     driver.configure(Config::from_environment());
@@ -92,19 +78,6 @@ pub(crate) fn enter_release(call: Call) -> (MutexGuard<'static, Driver>, Code) {
     let mut driver = lock();
     let code = driver.verdict(call);
     (driver, code)
-}
-
-pub(crate) fn current_context() -> usize {
-    HOST.with_borrow(|host| host.context)
-}
-
-pub(crate) fn set_current_context(context: usize) {
-    HOST.with_borrow_mut(|host| host.context = context);
-}
-
-/// Fails without a context bound to the thread, as most calls do.
-pub(crate) fn need_context() -> Result<(), Code> {
-    if current_context() == CONTEXT { Ok(()) } else { Err(Code::INVALID_CONTEXT) }
 }
 
 impl Driver {
@@ -432,13 +405,4 @@ fn needs_device(call: Call) -> bool {
             | Call::cuCtxGetCurrent
             | Call::cuCtxSetCurrent
     )
-}
-
-fn with_host<R>(era: u64, look: impl FnOnce(&mut Host) -> R) -> R {
-    HOST.with_borrow_mut(|host| {
-        if host.era != era {
-            *host = Host { era, context: host.context, ..Host::default() };
-        }
-        look(host)
-    })
 }

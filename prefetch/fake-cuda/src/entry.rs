@@ -8,8 +8,9 @@
 use crate::{
     calls::Call,
     config::{Code, Ignore},
-    driver::{self, CONTEXT, Copy, DEFAULT_STREAM, enter, enter_release, lock, need_context},
+    driver::{Copy, DEFAULT_STREAM, Driver, enter, enter_release, lock},
     hazard::Hazard,
+    host::{self, CONTEXT, need_context},
     memory::Kind,
     report,
     stream::SHARED,
@@ -117,7 +118,7 @@ extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: c_int) -> Code {
 extern "C" fn cuCtxGetCurrent(context: Out<'_, usize>) -> Code {
     answer(|| {
         drop(enter(Call::cuCtxGetCurrent)?);
-        put(context, driver::current_context())
+        put(context, host::current_context())
     })
 }
 
@@ -125,7 +126,7 @@ extern "C" fn cuCtxGetCurrent(context: Out<'_, usize>) -> Code {
 extern "C" fn cuCtxSetCurrent(context: usize) -> Code {
     answer(|| {
         drop(enter(Call::cuCtxSetCurrent)?);
-        driver::set_current_context(context);
+        host::set_current_context(context);
         Ok(())
     })
 }
@@ -232,10 +233,7 @@ extern "C" fn cuStreamSynchronize(stream: usize) -> Code {
     })
 }
 
-fn synchronise(
-    driver: std::sync::MutexGuard<'static, driver::Driver>,
-    stream: usize,
-) -> Result<(), Code> {
+fn synchronise(driver: std::sync::MutexGuard<'static, Driver>, stream: usize) -> Result<(), Code> {
     let (drain, clock, now) = driver.drain(stream)?;
     drop(driver);
     drain.wait();

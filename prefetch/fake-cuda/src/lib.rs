@@ -22,6 +22,7 @@ mod driver;
 mod entry;
 mod event;
 mod hazard;
+mod host;
 mod memory;
 mod report;
 mod simulator;
