@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
 use millstream_stage::{
-    BatchCounts, BatchLayout, BatchSlot, DataSchema, DeviceBatch, DeviceMemory, DeviceSlot, Emit,
-    Ending, Extras, Flow, Item, Lease, PanelSchema, Phase, Pipeline, Place, Plan, Pool, Scaling,
-    Sink, Source, Stage, Tag, TimeKind, WindowCounts,
+    BatchCounts, BatchLayout, BatchSlot, DataSchema, DeviceBatch, DeviceFault, DeviceMemory,
+    DeviceSlot, Emit, Ending, Extras, Flow, Item, Lease, PanelSchema, Phase, Pipeline, Place, Plan,
+    Pool, Scaling, Sink, Source, Stage, Tag, TimeKind, WindowCounts,
 };
 use std::{
     collections::HashSet,
@@ -138,6 +138,9 @@ impl DeviceMemory for Half {
     }
     fn address(&self) -> *const f32 {
         self.0.address as *const f32
+    }
+    fn begin(&self) -> Result<(), DeviceFault> {
+        Ok(())
     }
     fn finish(&self) {}
 }
