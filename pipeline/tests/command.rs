@@ -136,6 +136,37 @@ fn the_whole_line_learns_and_forecasts() {
     assert_eq!(again["series"].as_u64().unwrap() + again["skipped"].as_u64().unwrap(), 24);
 }
 
+/// Outcomes of a CSV of forecasts, by series, time and step.
+fn outcomes(csv: &Path) -> std::collections::BTreeMap<String, f64> {
+    let text = std::fs::read_to_string(csv).unwrap();
+    let rows = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+    let known = rows.filter(|row| !row[4].is_empty());
+    known.map(|row| (row[..3].join(","), row[4].parse().unwrap())).collect()
+}
+
+#[test]
+fn however_the_data_was_prepared_a_forecast_is_in_user_units() {
+    let outcomes_of = |settings: &str, arguments: &[&str]| {
+        let bench = Bench::new(&format!("{SMALL}{settings}"));
+        bench.json(&[&["pipeline", "--json"], arguments].concat());
+        let csv = bench.path("out.csv");
+        bench.json(&["predict", "--json", "--output", csv.to_str().unwrap()]);
+        outcomes(&csv)
+    };
+    let plain = outcomes_of("", &[]);
+    let groups = "[scale]\nper = \"series\"\nmissing = \"mask\"\nclip = 4.0\n\
+        [[scale.groups]]\ncolumns = [\"f*1\"]\nreference = \"last\"\n\
+        [[scale.groups]]\ncolumns = [\"f*2\"]\nmethod = \"rank_normal\"\n";
+    let padded =
+        ["--set", "window.short=pad", "--set", "window.pad=right", "--set", "window.order=by_time"];
+    let other = outcomes_of(groups, &padded);
+    let shared: Vec<_> = plain.iter().filter_map(|(key, x)| Some((x, other.get(key)?))).collect();
+    assert!(shared.len() > 100, "{} of {}", shared.len(), plain.len());
+    for (plain, other) in shared {
+        assert!((plain - other).abs() <= 1e-4 * plain.abs().max(1.0), "{plain} and {other}");
+    }
+}
+
 fn parquet_rows(path: &Path) -> u64 {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
