@@ -10,12 +10,18 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::flags::SetupFlags;
 use crate::prerequisites::{self, Missing};
 use crate::workspace::Workspace;
-use crate::{debian, process};
+use crate::{debian, process, setup};
 
-/// The packages whose own code is unsafe and whose tests need no libtorch and no server.
-const PACKAGES: [&str; 2] = ["millstream-prefetch", "fake-cuda"];
+/// Test programs, as cargo is asked for them, and which of their tests: the tests of unsafe code
+/// that need no server.
+const TESTS: [(&[&str], &str); 2] = [
+    (&["-p", "millstream-prefetch", "-p", "fake-cuda", "--lib", "--tests"], ""),
+    // Tensors over a batch's memory. The rest of the trainer is libtorch's memory, not ours.
+    (&["-p", "millstream-trainer", "--lib"], "tensor::"),
+];
 
 /// Valgrind runs threads one at a time and some fifty times slower: a test that repeats itself a
 /// million times repeats itself this often.
@@ -28,12 +34,16 @@ const REUSES: (&str, &str) = ("MILLSTREAM_TEST_REUSES", "2000");
 /// test fails or memcheck finds something.
 pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     provide()?;
-    let programs = test_programs(workspace)?;
-    for program in &programs {
-        eprintln!("memcheck: {}", program.display());
-        process::run(&mut memcheck(program))?;
+    setup::run(workspace, &SetupFlags::default())?;
+    let mut clean = 0;
+    for (wanted, filter) in TESTS {
+        for program in test_programs(workspace, wanted)? {
+            eprintln!("memcheck: {}", program.display());
+            process::run(&mut memcheck(&program, filter))?;
+            clean += 1;
+        }
     }
-    eprintln!("memcheck: {} test programs are clean", programs.len());
+    eprintln!("memcheck: {clean} test programs are clean");
     Ok(())
 }
 
@@ -49,7 +59,7 @@ fn provide() -> Result<(), Error> {
     if is_present() { Ok(()) } else { Err(Missing::Valgrind.into()) }
 }
 
-fn memcheck(program: &Path) -> Command {
+fn memcheck(program: &Path, filter: &str) -> Command {
     let mut command = Command::new("valgrind");
     command.args([
         "--quiet",
@@ -61,6 +71,9 @@ fn memcheck(program: &Path) -> Command {
         "--fair-sched=yes",
     ]);
     command.arg(program).arg("--test-threads=1").env(REUSES.0, REUSES.1);
+    if !filter.is_empty() {
+        command.arg(filter);
+    }
     command
 }
 
@@ -76,13 +89,10 @@ struct Profile {
     test: bool,
 }
 
-fn test_programs(workspace: &Workspace) -> Result<Vec<PathBuf>, Error> {
+fn test_programs(workspace: &Workspace, wanted: &[&str]) -> Result<Vec<PathBuf>, Error> {
     let mut command = workspace.cargo();
     command.args(["test", "--release", "--no-run", "--message-format=json-render-diagnostics"]);
-    command.args(["--lib", "--tests"]);
-    for package in PACKAGES {
-        command.args(["-p", package]);
-    }
+    command.args(wanted);
     parse(&process::stdout_of(&mut command)?)
 }
 
@@ -115,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_finding_fails_the_program_and_long_tests_are_short() {
-        let command = memcheck(Path::new("target/b"));
+        let command = memcheck(Path::new("target/b"), "");
         let arguments: Vec<&OsStr> = command.get_args().collect();
         assert!(arguments.contains(&OsStr::new("--error-exitcode=99")));
         assert!(process::line(&command).starts_with("MILLSTREAM_TEST_REUSES=2000 valgrind"));
