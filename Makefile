@@ -18,7 +18,7 @@ test: ## Run everything CI runs
 bench-stages: ## Benchmark the stages against their floors
 	cargo xtask bench-stages $(ARGS)
 
-bench-peers: ## Benchmark reading PostgreSQL beside other readers
+bench-peers: ## Benchmark loader and normalize beside what people use today
 	cargo xtask bench-peers $(ARGS)
 
 lint: ## Check formatting, clippy, tidy and docs

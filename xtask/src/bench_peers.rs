@@ -1,48 +1,59 @@
-//! `bench-peers`: the loader beside other readers of PostgreSQL, on the same table in the same run.
+//! `bench-peers`: a stage beside what people use today, on the same data in the same run.
 //!
-//! Installs the pinned versions of `requirements.txt` into a Python environment of their own, and
-//! hands that to the loader's bench, which runs them. A peer that cannot be installed here is a
-//! line in the report that says why; nothing else depends on it.
+//! Installs the pinned versions of a stage's `requirements.txt` into a Python environment of their
+//! own, and hands that to the stage's bench, which runs them. A peer that cannot be installed here
+//! is a line in the report that says why; nothing else depends on it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::bench_stages::program::{LOADER, NORMALIZE, Program, Results};
 use crate::bench_stages::report::{Against, Report, Skipped};
-use crate::bench_stages::{commit, loader, machine};
+use crate::bench_stages::{commit, machine};
 use crate::error::Error;
 use crate::flags::BenchPeersFlags;
 use crate::prerequisites::{self, Missing};
 use crate::workspace::Workspace;
 use crate::{postgres_server, process};
 
-/// The versions to measure, relative to the workspace.
-const REQUIREMENTS: &str = "loader/benches/postgres/requirements.txt";
-
 /// Runs the task.
 ///
 /// # Errors
-/// When there is no PostgreSQL or no Python, or the bench fails.
+/// When there is no Python, or a bench fails. Without PostgreSQL the loader's part is skipped.
 pub(crate) fn run(workspace: &Workspace, flags: &BenchPeersFlags) -> Result<(), Error> {
     prerequisites::compiler()?;
-    postgres_server::provide()?;
     let python = process::find_program("python3", &prerequisites::search_path())
         .ok_or(Missing::PeersPython)?;
-
     let folder = workspace.metadata()?.target_directory.join("bench-peers");
-    fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
-    let requirements = workspace.root().join(REQUIREMENTS);
-    let (environment, mut skipped) = install(&python, &folder, &requirements)?;
 
-    let results = loader::run(workspace, &folder, flags.quick, Some(&environment))?;
-    skipped.extend(results.skipped);
-    let report = Report::new(commit(workspace), machine::describe(), results.cases, skipped);
+    let measure = |program: &Program| -> Result<Results, Error> {
+        let folder = folder.join(program.stage);
+        fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+        let requirements = workspace.root().join(program.requirements);
+        let (environment, skipped) = install(program.stage, &python, &folder, &requirements)?;
+        let mut results = program.run(workspace, &folder, flags.quick, Some(&environment))?;
+        results.skipped.extend(skipped);
+        Ok(results)
+    };
+    let mut results = measure(&NORMALIZE)?;
+    results.extend(match postgres_server::provide() {
+        Ok(()) => measure(&LOADER)?,
+        Err(error) => {
+            let reason = error.with_causes();
+            eprintln!("SKIPPED: the readers of PostgreSQL: {reason}");
+            LOADER.skipped(reason)
+        }
+    });
+    let Results { cases, skipped } = results;
+    let report = Report::new(commit(workspace), machine::describe(), cases, skipped);
     report.publish(&folder, Against::Peers)
 }
 
 /// Makes the environment, unless it is there and holds these very versions. Gives its Python, and
 /// what could not be installed in it.
 fn install(
+    stage: &str,
     python: &Path,
     folder: &Path,
     requirements: &Path,
@@ -68,7 +79,7 @@ fn install(
         if let Err(error) = process::run_on_stderr(pip(&environment).arg(requirement)) {
             eprintln!("SKIPPED: {requirement}: {error}");
             let reason = format!("{requirement} cannot be installed: {}", error.with_causes());
-            skipped.push(Skipped { stage: "loader".into(), case: "peers".into(), reason });
+            skipped.push(Skipped { stage: stage.into(), case: "peers".into(), reason });
         }
     }
     Ok((environment, skipped))
@@ -92,10 +103,13 @@ mod tests {
     #[test]
     fn every_peer_is_pinned_to_one_version() {
         let workspace = Workspace::find().unwrap();
-        let text = fs::read_to_string(workspace.root().join(REQUIREMENTS)).unwrap();
-        let pins: Vec<_> = pins(&text).collect();
-        assert!(pins.iter().any(|pin| pin.starts_with("connectorx==")), "{pins:?}");
-        assert!(pins.iter().all(|pin| pin.split("==").count() == 2), "{pins:?}");
+        for (program, peer) in [(LOADER, "connectorx=="), (NORMALIZE, "torch==")] {
+            let path = workspace.root().join(program.requirements);
+            let text = fs::read_to_string(path).unwrap();
+            let pins: Vec<_> = pins(&text).collect();
+            assert!(pins.iter().any(|pin| pin.starts_with(peer)), "{pins:?}");
+            assert!(pins.iter().all(|pin| pin.split("==").count() == 2), "{pins:?}");
+        }
     }
 
     #[test]
@@ -106,7 +120,7 @@ mod tests {
         let bin = temp.path().join("venv/bin");
         fs::create_dir_all(&bin).unwrap();
         std::os::unix::fs::symlink("/bin/true", bin.join("python")).unwrap();
-        let install = || install(Path::new("/bin/false"), temp.path(), &requirements);
+        let install = || install("loader", Path::new("/bin/false"), temp.path(), &requirements);
 
         // /bin/false makes no environment.
         assert!(matches!(install(), Err(Error::CommandFailed { .. })));
@@ -132,7 +146,7 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&python, mode).unwrap();
 
-        let (_, skipped) = install(&python, temp.path(), &requirements).unwrap();
+        let (_, skipped) = install("loader", &python, temp.path(), &requirements).unwrap();
         let [only] = skipped.as_slice() else { panic!("{skipped:?}") };
         assert!(only.reason.starts_with("polars==2 cannot be installed: "), "{}", only.reason);
         assert!(!temp.path().join("venv/installed.txt").exists());

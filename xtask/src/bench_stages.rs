@@ -1,11 +1,11 @@
 //! `bench-stages`: how close each stage comes to the floor it is measured against.
 //!
-//! Runs the criterion benches and the loader's own bench, and turns their results into one
-//! report. It measures nothing itself; what a case does is in the bench file of its stage.
+//! Runs the criterion benches and those that are programs of their own, and turns their results
+//! into one report. It measures nothing itself; what a case does is in the bench of its stage.
 
-pub(crate) mod loader;
 pub(crate) mod machine;
 mod measurements;
+pub(crate) mod program;
 pub(crate) mod report;
 
 use std::fs;
@@ -18,10 +18,11 @@ use crate::flags::{BenchStagesFlags, SetupFlags};
 use crate::workspace::Workspace;
 use crate::{postgres_server, process, setup};
 
+use program::{LOADER, NORMALIZE, Results};
 use report::{Against, Report};
 
 /// The packages with criterion benches, whose groups are named `<stage>/<case>`.
-const PACKAGES: [&str; 3] = ["millstream-stage", "millstream-normalize", "millstream-prefetch"];
+const PACKAGES: [&str; 2] = ["millstream-stage", "millstream-prefetch"];
 
 /// Runs the task.
 ///
@@ -49,9 +50,10 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchStagesFlags) -> Result<(),
 
     let folder = target.join("bench-stages");
     fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
-    let loader = loader(workspace, &folder, flags.quick)?;
-    cases.extend(loader.cases);
-    let report = Report::new(commit(workspace), machine::describe(), cases, loader.skipped);
+    let mut programs = NORMALIZE.run(workspace, &folder, flags.quick, None)?;
+    programs.extend(loader(workspace, &folder, flags.quick)?);
+    cases.extend(programs.cases);
+    let report = Report::new(commit(workspace), machine::describe(), cases, programs.skipped);
     report.publish(&folder, Against::Floors)?;
 
     let Some((path, old)) = old else { return Ok(()) };
@@ -70,13 +72,13 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchStagesFlags) -> Result<(),
 
 /// The loader's cases, or why there are none: on a machine without PostgreSQL the other stages are
 /// still worth measuring.
-fn loader(workspace: &Workspace, folder: &Path, quick: bool) -> Result<loader::Results, Error> {
+fn loader(workspace: &Workspace, folder: &Path, quick: bool) -> Result<Results, Error> {
     match postgres_server::provide() {
-        Ok(()) => loader::run(workspace, folder, quick, None),
+        Ok(()) => LOADER.run(workspace, folder, quick, None),
         Err(error) => {
             let reason = error.with_causes();
             eprintln!("SKIPPED: the loader's benchmark of PostgreSQL: {reason}");
-            Ok(loader::Results::none(reason))
+            Ok(LOADER.skipped(reason))
         }
     }
 }
@@ -112,8 +114,8 @@ mod tests {
     fn quick_is_criterions_own_flag() {
         let workspace = Workspace::at(Path::new("."));
         let line = process::line(&bench_command(&workspace, true));
-        let expected = "cargo bench -p millstream-stage -p millstream-normalize \
-                        -p millstream-prefetch --bench '*' -- --quick";
+        let expected =
+            "cargo bench -p millstream-stage -p millstream-prefetch --bench '*' -- --quick";
         assert_eq!(line, expected);
         assert!(!process::line(&bench_command(&workspace, false)).contains("--quick"));
     }

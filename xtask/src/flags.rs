@@ -55,11 +55,13 @@ pub(crate) enum Task {
     /// cases start a PostgreSQL server of their own, and are skipped where there is none.
     BenchStages(BenchStagesFlags),
 
-    /// Benchmark reading PostgreSQL beside ConnectorX, DuckDB, polars and ADBC
+    /// Benchmark the loader and normalize beside what people use today
     ///
-    /// Installs pinned versions of them with pip in target/bench-peers/venv, lets them and the
-    /// loader read one table in turns, checks that all read the same, writes peers.json and
-    /// peers.md to target/bench-peers and prints the table.
+    /// Reading PostgreSQL beside ConnectorX, DuckDB, polars and ADBC; making batches beside PyTorch's
+    /// DataLoader, torch, numpy and scikit-learn. Installs pinned versions of them with pip under
+    /// target/bench-peers (PyTorch takes some gigabytes), lets them and us do the same work in turns,
+    /// checks that the results are the same, writes peers.json and peers.md to target/bench-peers
+    /// and prints the table.
     BenchPeers(BenchPeersFlags),
 
     /// Remove what the pipeline made in this workspace: .millstream/ and runs/
