@@ -17,7 +17,7 @@ fn table() -> Result<RecordBatch, Box<dyn Error>> {
     let second = |row: u16| i64::from(row / 2);
     let angle = |row: u16| second(row) as f32 / 9.0 + f32::from(row % 2);
     let name = |row: u16| if row.is_multiple_of(2) { "north" } else { "south" };
-    let level = |row: u16| (row % 37 != 0).then(|| 20.0 + angle(row).sin());
+    let level = |row: u16| (!row.is_multiple_of(37)).then(|| 20.0 + angle(row).sin());
     Ok(RecordBatch::try_from_iter([
         ("sensor", Arc::new(StringArray::from_iter_values(rows().map(name))) as ArrayRef),
         ("second", Arc::new(Int64Array::from_iter_values(rows().map(second)))),

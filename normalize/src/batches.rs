@@ -240,7 +240,8 @@ impl TimeBatches {
 impl ShardShuffle {
     fn new(rows: &Rows, index: &WindowIndex, seed: u64, epoch: u32) -> Self {
         // A window belongs to the shard it ends in; in the index those are adjacent.
-        let mut borders: Vec<u64> = rows.shard_starts.iter().map(|&row| index.before(row)).collect();
+        let mut borders: Vec<u64> =
+            rows.shard_starts.iter().map(|&row| index.before(row)).collect();
         borders.push(index.len());
         let ranges: Vec<(u64, u64)> = borders.windows(2).map(|pair| (pair[0], pair[1])).collect();
         let visit = Shuffle::new(ranges.len() as u64, seed, epoch);

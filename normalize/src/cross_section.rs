@@ -18,7 +18,8 @@ pub(crate) struct TimeIndex {
 }
 
 impl TimeIndex {
-    pub(crate) fn new(times: &[i64]) -> Self {
+    /// By time, one a row, or by whatever else says which rows belong together.
+    pub(crate) fn new<T: Ord + Copy + Sync>(times: &[T]) -> Self {
         let count = u32::try_from(times.len()).expect("a panel in memory has fewer than 2^32 rows");
         let mut rows: Vec<u32> = (0..count).collect();
         rows.par_sort_unstable_by_key(|&row| (times[row as usize], row));

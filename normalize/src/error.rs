@@ -201,11 +201,11 @@ pub enum NormalizeError {
     },
     /// No window to learn from.
     #[error(
-        "no window to learn from: training ends at {train_end}, and before that no series has {needed} rows in a row with a known target ({missing_target} windows miss their target, {missing_input} an input or reference); {hint}"
+        "no window to learn from: {searched} has {needed} rows in a row with a known target ({missing_target} windows miss their target, {missing_input} an input or reference); {hint}"
     )]
     EmptyTrain {
-        /// Where training ends.
-        train_end: String,
+        /// What was looked through: "training ends at …, and before that no series".
+        searched: String,
         /// Rows a window needs.
         needed: usize,
         /// Windows left out because a target is missing.
@@ -228,7 +228,9 @@ pub enum NormalizeError {
         batch_size: usize,
     },
     /// Batches that cannot be shared out.
-    #[error("a batch of {batch_size} windows cannot be shared out among {ranks} ranks; use a multiple of {ranks}, and a rank below {ranks} (now {rank})")]
+    #[error(
+        "a batch of {batch_size} windows cannot be shared out among {ranks} ranks; use a multiple of {ranks}, and a rank below {ranks} (now {rank})"
+    )]
     Ranks {
         /// Windows of a global batch.
         batch_size: usize,
@@ -246,7 +248,9 @@ pub enum NormalizeError {
         columns: Vec<String>,
     },
     /// A column does not say when a row was.
-    #[error("column {column:?} is no time: {found}; use a date, a timestamp or an integer without nulls")]
+    #[error(
+        "column {column:?} is no time: {found}; use a date, a timestamp or an integer without nulls"
+    )]
     NotATime {
         /// The column.
         column: String,

@@ -4,7 +4,9 @@
 //! task finds its window, copies it and writes what belongs to it in the same pass.
 
 use crate::{
+    ahead,
     batches::Batches,
+    reference::References,
     rows::Rows,
     windows::{Shape, Window, WindowIndex},
 };
@@ -12,7 +14,7 @@ use millstream_stage::{BatchLayout, BatchSlot, Padding};
 use rayon::{iter::Either, prelude::*};
 
 /// Windows that one task copies: a window is a few microseconds.
-const TASK: usize = 8;
+const TASK: usize = 4;
 
 /// Fills slots with the windows of a pass. The scratch space is reused from batch to batch.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ impl Filler {
     /// A filler of batches of at most `batch_size` windows of this shape.
     #[must_use]
     pub fn new(rows: &Rows, shape: Shape, padding: Padding, batch_size: usize) -> Self {
-        let scratch = rows.references.as_ref().map_or(0, |references| references.scratch());
+        let scratch = rows.references.as_ref().map_or(0, References::scratch);
         Filler {
             layout: BatchLayout {
                 batch_size,
@@ -76,8 +78,11 @@ impl Filler {
 
         let (padding, lookback) = (self.padding, meta.lookback);
         let (row, scratch) = (lookback.max(1), self.scratch.len() / layout.batch_size.max(1));
-        let labels = tasks(parts.targets, layout.labels(), count)
-            .zip(tasks(parts.last, layout.targets, count));
+        let labels = tasks(parts.targets, layout.labels(), count).zip(tasks(
+            parts.last,
+            layout.targets,
+            count,
+        ));
         let extras = tasks(parts.lengths, 1, count)
             .zip(tasks(parts.mask, lookback, count))
             .zip(tasks(parts.segments, lookback, count))
@@ -112,7 +117,12 @@ impl Filler {
                 for (window, out) in windows.iter().zip(segments.chunks_exact_mut(row)) {
                     place(rows.segments(window.first, window.rows()), padding, out);
                 }
-                for (window, out) in windows.iter().zip(inputs.chunks_exact_mut(row * layout.features)) {
+                let next = windows.iter().skip(1).map(Some).chain([None]);
+                let inputs = inputs.chunks_exact_mut(row * layout.features);
+                for ((window, next), out) in windows.iter().zip(next).zip(inputs) {
+                    if let Some(next) = next {
+                        ahead::fetch(rows.inputs(next.first, next.rows()));
+                    }
                     copy_inputs(rows, window, padding, out, scratch);
                 }
             });

@@ -5,6 +5,7 @@
 //! result does not depend on the number of threads. Only a [`TrainSplit`] can be fitted.
 
 use crate::{
+    contract::{check_cross_sections, schema},
     cross_section::crossed,
     error::NormalizeError,
     labels::Labels,
@@ -17,7 +18,7 @@ use crate::{
     split::TrainSplit,
 };
 use millstream_stage::{
-    ColumnScaling, CrossSection, Curve, DataSchema, Fit, Panel, Scaling, SeriesFits, TargetKind,
+    ColumnScaling, Curve, DataSchema, Fit, Panel, Scaling, SeriesFits, TargetKind,
 };
 use rayon::prelude::*;
 
@@ -73,17 +74,15 @@ pub fn fit(
     if panel.row_count() == 0 {
         return Err(NormalizeError::EmptyPanel);
     }
+    check_cross_sections(panel, train, settings)?;
     let schema = schema(panel, settings)?;
     let names = &panel.schema().columns;
     let recipes = Recipes::new(&settings.scale, names)?;
     let (times, series) = (spans::times(panel), spans::series(panel));
 
     let targets = targets(panel, &schema, settings, &recipes, train, &times, &series)?;
-    let features: Vec<(usize, Recipe)> = schema
-        .features
-        .iter()
-        .map(|name| (column_place(names, name), recipes.of(name)))
-        .collect();
+    let features: Vec<(usize, Recipe)> =
+        schema.features.iter().map(|name| (column_place(names, name), recipes.of(name))).collect();
     let identity: Vec<ColumnScaling> = features
         .iter()
         .map(|(at, recipe)| recipe.scaling(&names[*at], Fit::IDENTITY, 0.0))
@@ -117,7 +116,8 @@ pub fn fit(
     for (i, series) in series.iter().enumerate() {
         let (features, targets) = (own[i].take(), targets.own[i].clone());
         if features.is_some() || targets.is_some() {
-            let common = |columns: &[ColumnScaling]| columns.iter().map(|c| c.fit.clone()).collect();
+            let common =
+                |columns: &[ColumnScaling]| columns.iter().map(|c| c.fit.clone()).collect();
             let fits = SeriesFits {
                 features: features.unwrap_or_else(|| common(&scaling.features)),
                 targets: targets.unwrap_or_else(|| common(&scaling.targets)),
@@ -236,7 +236,10 @@ impl Data<'_> {
                 (Robust | RankNormal, _) => {
                     let rows = self.rows.rows(0..self.rows.len()).zip(&keep);
                     let kept = rows.filter(|(_, keep)| **keep).map(|(row, _)| row[*at]);
-                    fit_values(recipe.method, &mut kept.filter(|x| is_known(*x)).collect())
+                    fit_values(
+                        recipe.method,
+                        &mut kept.filter(|x| is_known(*x)).collect::<Vec<_>>(),
+                    )
                 }
                 (None, _) | (_, Option::None) => Fitting::identity(),
             })
@@ -245,8 +248,7 @@ impl Data<'_> {
 
     /// By series, the fits of its own, where a column is fitted per series.
     fn by_series(&self, columns: &[(usize, Recipe)], common: &[Fitting]) -> Vec<Option<Vec<Fit>>> {
-        let per_series =
-            |recipe: &Recipe| recipe.per == ScalePer::Series && !recipe.is_relative();
+        let per_series = |recipe: &Recipe| recipe.per == ScalePer::Series && !recipe.is_relative();
         if !columns.iter().any(|(_, recipe)| per_series(recipe)) {
             return vec![None; self.series.len()];
         }
@@ -261,7 +263,11 @@ impl Data<'_> {
             };
             let fits = columns.iter().map(|(at, recipe)| {
                 let column = rows.iter().map(|row| row[*at]).filter(|x| is_known(*x));
-                if per_series(recipe) { own_fit(recipe.method, &mut column.collect()) } else { None }
+                if per_series(recipe) {
+                    own_fit(recipe.method, &mut column.collect::<Vec<_>>())
+                } else {
+                    None
+                }
             });
             or_common(fits.collect(), common)
         };
@@ -280,7 +286,7 @@ impl Data<'_> {
 }
 
 /// The fit of one series; none where it has no spread to go by.
-pub(crate) fn own_fit(method: ScaleMethod, values: &mut Vec<f32>) -> Option<Fit> {
+pub(crate) fn own_fit(method: ScaleMethod, values: &mut [f32]) -> Option<Fit> {
     let fitting = fit_values(method, values);
     (fitting.spread == Spread::Some).then_some(fitting.fit)
 }
@@ -288,7 +294,10 @@ pub(crate) fn own_fit(method: ScaleMethod, values: &mut Vec<f32>) -> Option<Fit>
 /// Fits of a series, filled up with those of the columns; `None` where it has none of its own.
 fn or_common(own: Vec<Option<Fit>>, common: &[Fitting]) -> Option<Vec<Fit>> {
     own.iter().any(Option::is_some).then(|| {
-        own.into_iter().zip(common).map(|(own, all)| own.unwrap_or_else(|| all.fit.clone())).collect()
+        own.into_iter()
+            .zip(common)
+            .map(|(own, all)| own.unwrap_or_else(|| all.fit.clone()))
+            .collect()
     })
 }
 
@@ -332,63 +341,6 @@ impl Fitting {
     }
 }
 
-/// The data contract that these settings make of a panel.
-fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema, NormalizeError> {
-    let FitSettings { target, window, .. } = settings;
-    let columns = &panel.schema().columns;
-    if target.columns.is_empty() {
-        return Err(NormalizeError::NoTarget);
-    }
-    if !(target.dead_band >= 0.0 && target.dead_band.is_finite()) {
-        return Err(NormalizeError::DeadBand { value: target.dead_band });
-    }
-    if target.kind == TargetKind::Direction && target.cross_section != CrossSection::None {
-        return Err(NormalizeError::Conflict {
-            first: "target.cross_section".to_owned(),
-            second: "target.kind = \"direction\"",
-            instead: "rank returns instead: set target.kind = \"return\"",
-        });
-    }
-    let unknown = |name: &&String| !columns.contains(name);
-    if let Some(column) = target.columns.iter().find(unknown) {
-        let (column, columns) = (column.clone(), columns.clone());
-        return Err(NormalizeError::UnknownTarget { column, columns });
-    }
-    if let Some(column) = window.segment.as_ref().filter(unknown) {
-        let (column, columns) = (column.clone(), columns.clone());
-        return Err(NormalizeError::UnknownSegment { column, columns });
-    }
-    // A segment is a label of a row, not a quantity.
-    let inputs = columns[..panel.schema().inputs].iter();
-    let features: Vec<String> =
-        inputs.filter(|name| window.segment.as_ref() != Some(name)).cloned().collect();
-    if let (true, Some(segment)) = (features.is_empty(), &window.segment) {
-        return Err(NormalizeError::NoFeature { segment: segment.clone() });
-    }
-    let (lookback, padding) = (window.lookback.get(), window.padding());
-    let min_rows = match padding {
-        millstream_stage::Padding::None => lookback,
-        _ => window.min_rows.get().min(lookback),
-    };
-    let panel = panel.schema();
-    Ok(DataSchema {
-        series_column: panel.series_column.clone(),
-        time_column: panel.time_column.clone(),
-        time_kind: panel.time_kind,
-        features,
-        targets: target.columns.clone(),
-        lookback,
-        horizon: window.horizon.get(),
-        test_start: i64::MIN,
-        fingerprint: panel.fingerprint.clone(),
-        target_kind: target.kind,
-        dead_band: target.dead_band,
-        padding,
-        min_rows,
-        segment: window.segment.clone(),
-    })
-}
-
 fn column_place(names: &[String], name: &str) -> usize {
     names.iter().position(|column| column == name).expect("the schema names the panel's columns")
 }
@@ -407,11 +359,10 @@ fn warnings(scaling: &Scaling, features: &[Fitting], targets: &[Spread]) -> Vec<
             }
         }
         let more = named.len().saturating_sub(8);
-        let (shown, last) = (named[..named.len() - more].join(", "), if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        });
+        let (shown, last) = (
+            named[..named.len() - more].join(", "),
+            if more > 0 { format!(" and {more} more") } else { String::new() },
+        );
         (!named.is_empty()).then(|| format!("{shown}{last}: {text}"))
     };
     [

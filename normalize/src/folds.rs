@@ -44,7 +44,8 @@ mod tests {
     use super::*;
 
     fn check(walk: Walk, expected: &[[usize; 4]]) {
-        let settings = SplitSettings { train: 0.4, validation: 0.1, folds: 3, walk, ..Default::default() };
+        let settings =
+            SplitSettings { train: 0.4, validation: 0.1, folds: 3, walk, ..Default::default() };
         let found: Vec<_> = borders(20, &settings)
             .unwrap()
             .into_iter()

@@ -62,7 +62,9 @@ impl Labels {
                         *out = match kind {
                             TargetKind::Value => known(base[at]),
                             _ if later >= series.end => f32::NAN,
-                            TargetKind::Return => change(base[at], rows.row(later)[at]),
+                            TargetKind::Return => {
+                                known(change(base[at], rows.row(later)[at]) as f32)
+                            }
                             TargetKind::Direction => {
                                 direction(change(base[at], rows.row(later)[at]), dead_band)
                             }
@@ -72,7 +74,7 @@ impl Labels {
             }
         });
         if cross_section != CrossSection::None {
-            labels.cross(times, cross_section);
+            labels.cross(series, times, cross_section);
         }
         labels
     }
@@ -85,18 +87,33 @@ impl Labels {
         }
     }
 
-    fn cross(&mut self, times: &[i64], kind: CrossSection) {
-        let (index, width) = (TimeIndex::new(times), self.width());
-        for at in 0..width {
-            let mut column: Vec<f32> = self.values.iter().skip(at).step_by(width).copied().collect();
-            index.cross(&mut column, kind);
-            let places = self.values.iter_mut().skip(at).step_by(width);
-            places.zip(column).for_each(|(to, value)| *to = value);
+    fn cross(&mut self, series: &[SeriesRows], times: &[i64], kind: CrossSection) {
+        let width = self.width();
+        for step in 0..width / self.targets {
+            let index = match self.kind {
+                TargetKind::Value => TimeIndex::new(times),
+                // Outcomes compete with those of the same two times. Where series have gaps, one
+                // step ends at several times, and a label of the training part must not depend on
+                // an outcome beyond it.
+                _ => TimeIndex::new(&outcome_times(series, times, step)),
+            };
+            for at in step * self.targets..(step + 1) * self.targets {
+                let column = self.values.iter().skip(at).step_by(width);
+                let mut column: Vec<f32> = column.copied().collect();
+                index.cross(&mut column, kind);
+                let places = self.values.iter_mut().skip(at).step_by(width);
+                places.zip(column).for_each(|(to, value)| *to = value);
+            }
         }
     }
 
     /// Scales every label. Series without fits of their own take the columns'.
-    pub(crate) fn scale(mut self, series: &[SeriesRows], names: &PanelSchema, scaling: &Scaling) -> Self {
+    pub(crate) fn scale(
+        mut self,
+        series: &[SeriesRows],
+        names: &PanelSchema,
+        scaling: &Scaling,
+    ) -> Self {
         let (width, targets) = (self.width(), self.targets);
         let fits = |code: u32| -> Vec<&Fit> {
             let name = &names.series[code as usize];
@@ -188,6 +205,14 @@ impl Labels {
     }
 }
 
+/// By row: its time, and that of its outcome `step + 1` rows later. An outcome past the end of its
+/// series is missing, whatever its time.
+fn outcome_times(series: &[SeriesRows], times: &[i64], step: usize) -> Vec<(i64, i64)> {
+    let rows =
+        series.iter().flat_map(|series| (series.start..series.end).map(|row| (row, series.end)));
+    rows.map(|(row, end)| (times[row], times[(row + step + 1).min(end - 1)])).collect()
+}
+
 fn known(value: f32) -> f32 {
     if is_known(value) { value } else { f32::NAN }
 }
@@ -201,14 +226,17 @@ fn scaled(value: f32, fit: &Fit) -> f32 {
     }
 }
 
-/// The change from `base` to `later` as a share of `base`; NaN where that is no number.
-fn change(base: f32, later: f32) -> f32 {
-    let share = (f64::from(later) - f64::from(base)) / f64::from(base).abs();
-    if base == 0.0 { f32::NAN } else { known(share as f32) }
+/// The change from `base` to `later` as a share of `base`; NaN where that is no number. In f64, so
+/// that a change of just the dead band is not rounded out of it.
+fn change(base: f32, later: f32) -> f64 {
+    if base == 0.0 || !is_known(base) || !is_known(later) {
+        return f64::NAN;
+    }
+    (f64::from(later) - f64::from(base)) / f64::from(base).abs()
 }
 
-fn direction(change: f32, dead_band: f64) -> f32 {
-    match f64::from(change) {
+fn direction(change: f64, dead_band: f64) -> f32 {
+    match change {
         change if change.is_nan() => f32::NAN,
         change if change > dead_band => 1.0,
         change if change < -dead_band => -1.0,

@@ -49,8 +49,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod ahead;
 mod apply;
 mod batches;
+mod contract;
 mod cross_section;
 mod error;
 mod fill;

@@ -4,7 +4,7 @@
 //! merged up a tree of a fixed shape (Chan et al.): the result has the same bits on any number of
 //! threads and wherever shards are cut, and a pass over the data is all it takes.
 
-use crate::spans::PanelRows;
+use crate::{spans::PanelRows, wide::wide};
 use std::ops::Range;
 
 /// Rows summed as one chunk. Part of the result's definition: changing it changes last bits.
@@ -108,35 +108,19 @@ impl Moments {
     }
 
     /// Fills empty statistics from rows that stay in cache: means first, then squared distances.
-    /// No branch depends on a value, so that the loops become vector instructions.
     fn add(&mut self, spans: &[&[f32]], extremes: bool) {
-        let width = self.count.len();
-        let rows = || spans.iter().flat_map(|span| span.chunks_exact(width));
-        for row in rows() {
-            let sums = self.mean.iter_mut().zip(&mut self.count);
-            for ((sum, count), &x) in sums.zip(row) {
-                let known = is_known(x);
-                *sum += if known { f64::from(x) } else { 0.0 };
-                // At most CHUNK.
-                *count = count.wrapping_add(u32::from(known));
-            }
+        for rows in spans {
+            sum(rows, &mut self.mean, &mut self.count);
         }
         for (mean, &count) in self.mean.iter_mut().zip(&self.count) {
             *mean = if count > 0 { *mean / f64::from(count) } else { 0.0 };
         }
-        for row in rows() {
-            for ((squares, &mean), &x) in self.squares.iter_mut().zip(&self.mean).zip(row) {
-                let distance = if is_known(x) { f64::from(x) - mean } else { 0.0 };
-                *squares += distance * distance;
-            }
+        for rows in spans {
+            sum_squares(rows, &self.mean, &mut self.squares);
         }
         if extremes {
-            for row in rows() {
-                for ((min, max), &x) in self.min.iter_mut().zip(&mut self.max).zip(row) {
-                    let known = is_known(x);
-                    *min = if known && x < *min { x } else { *min };
-                    *max = if known && x > *max { x } else { *max };
-                }
+            for rows in spans {
+                extend(rows, &mut self.min, &mut self.max);
             }
         }
     }
@@ -164,8 +148,51 @@ impl Moments {
     }
 }
 
+// In the loops below no branch depends on a value, so that they become vector instructions.
+
+wide! {
+    /// Adds rows to the sums of their columns, and counts what is there.
+    fn sum(rows: &[f32], sums: &mut [f64], counts: &mut [u32]) {
+        for row in rows.chunks_exact(sums.len()) {
+            for ((sum, count), &x) in sums.iter_mut().zip(&mut *counts).zip(row) {
+                let known = is_known(x);
+                *sum += f64::from(if known { x } else { 0.0 });
+                // At most CHUNK.
+                *count = count.wrapping_add(u32::from(known));
+            }
+        }
+    }
+}
+
+wide! {
+    /// Adds the squared distances of rows from the means of their columns.
+    fn sum_squares(rows: &[f32], means: &[f64], squares: &mut [f64]) {
+        for row in rows.chunks_exact(means.len()) {
+            for ((squares, &mean), &x) in squares.iter_mut().zip(means).zip(row) {
+                let distance = f64::from(x) - mean;
+                let distance = if is_known(x) { distance } else { 0.0 };
+                *squares += distance * distance;
+            }
+        }
+    }
+}
+
+wide! {
+    /// Extends the ranges of columns to the values of rows.
+    fn extend(rows: &[f32], mins: &mut [f32], maxs: &mut [f32]) {
+        for row in rows.chunks_exact(mins.len()) {
+            for ((min, max), &x) in mins.iter_mut().zip(&mut *maxs).zip(row) {
+                let known = is_known(x);
+                *min = if known && x < *min { x } else { *min };
+                *max = if known && x > *max { x } else { *max };
+            }
+        }
+    }
+}
+
 /// Whether a value is there. Infinities are no numbers to learn from either.
-#[inline]
+#[inline(always)]
+#[expect(clippy::eq_op, reason = "infinity minus itself is NaN: that is the point")]
 pub(crate) fn is_known(x: f32) -> bool {
     // Not `is_finite`: this compiles to a subtraction and a comparison.
     x - x == 0.0

@@ -1,16 +1,18 @@
 //! [`Numbers`]: the numbers that scale the input columns of one series, laid out for the loop over
 //! a row, and that loop.
 
-use crate::moments::is_known;
+use crate::{moments::is_known, wide::wide};
 use millstream_stage::{ColumnScaling, Fit, Reference};
+use std::iter::repeat;
 
-/// What scales a row of inputs: `(x - offset) * factor`, kept within `low..=high`.
+/// What scales a row of inputs: `(x - offset) * factor`, kept within plus and minus `limit`.
 #[derive(Debug, Clone)]
 pub(crate) struct Numbers {
     pub(crate) offset: Vec<f32>,
     pub(crate) factor: Vec<f32>,
-    pub(crate) low: Vec<f32>,
-    pub(crate) high: Vec<f32>,
+    pub(crate) limit: Vec<f32>,
+    /// The limit of all columns, where they have the same.
+    pub(crate) common_limit: Option<f32>,
     /// Columns that are not affine.
     curved: Vec<(usize, Fit)>,
     /// Columns that stay in raw units until their window's reference is known.
@@ -22,13 +24,14 @@ impl Numbers {
     pub(crate) fn new(columns: &[ColumnScaling], own: Option<&[Fit]>) -> Self {
         let fit = |i: usize| own.map_or(&columns[i].fit, |own| &own[i]);
         let all = || 0..columns.len();
-        let high: Vec<f32> =
+        let limit: Vec<f32> =
             columns.iter().map(|c| c.clip.map_or(f32::MAX, |clip| clip as f32)).collect();
+        let common_limit = limit.first().copied().filter(|first| limit.iter().all(|l| l == first));
         Numbers {
             offset: all().map(|i| fit(i).offset as f32).collect(),
             factor: all().map(|i| (1.0 / fit(i).scale) as f32).collect(),
-            low: high.iter().map(|high| -high).collect(),
-            high,
+            limit,
+            common_limit,
             curved: all()
                 .filter(|&i| !fit(i).curve.is_linear())
                 .map(|i| (i, fit(i).clone()))
@@ -40,15 +43,10 @@ impl Numbers {
     /// Scales one row. A missing value becomes zero, but stays NaN in a column that waits for its
     /// window's reference.
     pub(crate) fn scale(&self, row: &[f32], out: &mut [f32]) {
-        let numbers = self.offset.iter().zip(&self.factor).zip(&self.low).zip(&self.high);
-        for ((out, &x), (((&offset, &factor), &low), &high)) in
-            out.iter_mut().zip(row).zip(numbers)
-        {
-            *out = scaled(x, x - offset, factor, low, high);
-        }
+        scale_affine(row, self, out);
         for (i, fit) in &self.curved {
             let x = fit.apply(f64::from(row[*i])) as f32;
-            out[*i] = scaled(row[*i], x, 1.0, self.low[*i], self.high[*i]);
+            out[*i] = scaled(row[*i], x, 1.0, self.limit[*i]);
         }
         for &i in &self.raw {
             out[i] = if is_known(row[i]) { row[i] } else { f32::NAN };
@@ -56,13 +54,37 @@ impl Numbers {
     }
 }
 
-/// The last step of every scaling: zero where `x` is missing, within `low..=high` elsewhere. It is
-/// written for vector instructions, and no value that comes in makes it infinite or NaN.
-#[inline]
-pub(crate) fn scaled(x: f32, distance: f32, factor: f32, low: f32, high: f32) -> f32 {
+wide! {
+    /// Scales one row as if all its columns were affine.
+    fn scale_affine(row: &[f32], numbers: &Numbers, out: &mut [f32]) {
+        match numbers.common_limit {
+            Some(limit) => scale_within(row, numbers, repeat(limit), out),
+            None => scale_within(row, numbers, numbers.limit.iter().copied(), out),
+        }
+    }
+}
+
+#[inline(always)]
+fn scale_within(
+    row: &[f32],
+    numbers: &Numbers,
+    limits: impl Iterator<Item = f32>,
+    out: &mut [f32],
+) {
+    let scales = numbers.offset.iter().zip(&numbers.factor);
+    for (((out, &x), (offset, factor)), limit) in out.iter_mut().zip(row).zip(scales).zip(limits) {
+        *out = scaled(x, x - offset, *factor, limit);
+    }
+}
+
+/// The last step of every scaling: zero where `x` is missing, within plus and minus `limit`
+/// elsewhere. It is written for vector instructions, and no value that comes in makes it infinite
+/// or NaN.
+#[inline(always)]
+pub(crate) fn scaled(x: f32, distance: f32, factor: f32, limit: f32) -> f32 {
     let value = distance * factor;
-    let value = if value > low { value } else { low };
-    let value = if value < high { value } else { high };
+    let value = if value > -limit { value } else { -limit };
+    let value = if value < limit { value } else { limit };
     if is_known(x) { value } else { 0.0 }
 }
 
@@ -73,7 +95,8 @@ mod tests {
     #[test]
     fn whatever_comes_in_a_finite_number_comes_out() {
         let tiny = ColumnScaling::affine("x", -1e38, 1e-30, 0.0);
-        let clipped = ColumnScaling { clip: Some(3.0), ..ColumnScaling::affine("y", 0.0, 1.0, 0.0) };
+        let clipped =
+            ColumnScaling { clip: Some(3.0), ..ColumnScaling::affine("y", 0.0, 1.0, 0.0) };
         let numbers = Numbers::new(&[tiny, clipped], None);
         let check = |x: f32, expected: [f32; 2]| {
             let mut out = [9.0; 2];

@@ -4,16 +4,14 @@
 use crate::{
     batches::{Batches, Rank, TimeBatches, TrainingOrder},
     error::NormalizeError,
-    fit::{FitSettings, Fitted, fit},
+    fit::{Fitted, fit},
     rows::Rows,
-    settings::{SplitBy, SplitSettings, WindowOrder},
+    settings::{SplitSettings, WindowOrder},
     split::{Part, Split, distinct_times},
     stage::{NormalizeSettings, Purpose, Resume},
     windows::{LeftOut, Shape, WindowIndex},
 };
-use millstream_stage::{
-    BatchCounts, CrossSection, DataSchema, Panel, Phase, Plan, Scaling, WindowCounts,
-};
+use millstream_stage::{BatchCounts, DataSchema, Panel, Phase, Plan, Scaling, WindowCounts};
 use std::sync::Arc;
 
 /// A panel made ready.
@@ -66,7 +64,6 @@ impl Prepared {
         training: &Training<'_>,
     ) -> Result<Self, NormalizeError> {
         let NormalizeSettings { fit: wanted, batch_size, rank, .. } = settings;
-        check_cross_sections(wanted, training.split)?;
         let split = Split::new(panel, training.split)?;
         let Fitted { mut schema, scaling, warnings } = fit(panel, split.train(), wanted)?;
         schema.test_start = split.test.span.from;
@@ -207,20 +204,6 @@ impl Passes<'_> {
     }
 }
 
-/// A cross-section spans all series, and would carry those held out into training.
-fn check_cross_sections(fit: &FitSettings, split: &SplitSettings) -> Result<(), NormalizeError> {
-    let groups = fit.scale.groups.iter().filter_map(|group| group.cross_section);
-    let mut all = groups.chain([fit.scale.cross_section, fit.target.cross_section]);
-    if split.by == SplitBy::Series && all.any(|kind| kind != CrossSection::None) {
-        return Err(NormalizeError::Conflict {
-            first: "a cross_section".to_owned(),
-            second: "split.by = \"series\"",
-            instead: "it would carry the series that are held out into training: split by time",
-        });
-    }
-    Ok(())
-}
-
 fn counts(rows: &Rows, shape: Shape, parts: &[WindowIndex; 3]) -> WindowCounts {
     let all = WindowIndex::labelled(rows, shape, &Part::everything());
     let [train, validation, test] = parts.each_ref().map(WindowIndex::len);
@@ -255,8 +238,22 @@ fn no_training_window(
         return NormalizeError::SeriesTooShort { lookback, horizon, longest };
     }
     let format = |time| panel.schema().format_time(time);
+    let part = split.train().part();
+    let series = panel.schema().series.len();
+    let learned = (0..series).filter(|code| part.has_series(*code as u32)).count();
     let all = WindowIndex::labelled(rows, shape, &Part::everything());
     let hint = match all.earliest(rows) {
+        Some(_) if learned < series => {
+            let mut with: Vec<u32> = (0..all.len()).map(|i| all.at(i).series).collect();
+            with.dedup();
+            // So many that they cannot all be without a window.
+            let share = (series - with.len() + 1) as f64 / series as f64;
+            format!(
+                "of {series} series {} have such a window: try another split.seed, or set split.train to {:.3} or more",
+                with.len(),
+                (share * 1000.0).ceil() / 1000.0
+            )
+        }
         Some(time) => {
             let times = distinct_times(panel);
             let share = (times.partition_point(|&t| t <= time) as f64) / times.len() as f64;
@@ -269,7 +266,11 @@ fn no_training_window(
         None => "no series has such a window at any time: shorten window.lookback or window.horizon, or fill what is missing".to_owned(),
     };
     NormalizeError::EmptyTrain {
-        train_end: format(split.train().end()),
+        searched: match split.train().end() {
+            _ if learned < series => format!("none of the {learned} series that are learned from"),
+            i64::MAX => "no series".to_owned(),
+            end => format!("training ends at {}, and before that no series", format(end)),
+        },
         needed: lookback + horizon,
         missing_target: left_out.missing_target,
         missing_input: left_out.missing_input + left_out.missing_reference,

@@ -10,7 +10,7 @@ use millstream_stage::Curve;
 const KNOTS: usize = 1001;
 
 /// Fits `values`, which are all known. Their order does not matter, and is lost.
-pub(crate) fn fit_values(method: ScaleMethod, values: &mut Vec<f32>) -> Fitting {
+pub(crate) fn fit_values(method: ScaleMethod, values: &mut [f32]) -> Fitting {
     if values.is_empty() {
         return if method == ScaleMethod::None { Fitting::identity() } else { Fitting::no_value() };
     }
@@ -40,7 +40,8 @@ pub(crate) fn fit_values(method: ScaleMethod, values: &mut Vec<f32>) -> Fitting 
             let knots = KNOTS.min(values.len());
             let last = (knots - 1).max(1);
             let knots: Vec<f64> = (0..knots).map(|i| quantile(values, i, last)).collect();
-            let spread = if knots[0] < knots[knots.len() - 1] { Spread::Some } else { Spread::Constant };
+            let spread =
+                if knots[0] < knots[knots.len() - 1] { Spread::Some } else { Spread::Constant };
             Fitting { spread, ..Fitting::affine(Curve::Quantiles(knots), 0.0, 1.0, mean) }
         }
     }
@@ -72,14 +73,14 @@ mod tests {
 
     #[test]
     fn quartiles_are_those_of_numpy() {
-        let fitting = fit_values(ScaleMethod::Robust, &mut vec![4.0, 1.0, 2.0, 3.0, 100.0, 5.0]);
+        let fitting = fit_values(ScaleMethod::Robust, &mut [4.0, 1.0, 2.0, 3.0, 100.0, 5.0]);
         // numpy.quantile([1, 2, 3, 4, 5, 100], [.25, .5, .75]) is [2.25, 3.5, 4.75].
         assert_eq!((fitting.fit.offset, fitting.fit.scale), (3.5, 2.5));
     }
 
     #[test]
     fn equal_quartiles_leave_the_deviation() {
-        let fitting = fit_values(ScaleMethod::Robust, &mut vec![1.0, 1.0, 1.0, 1.0, 6.0]);
+        let fitting = fit_values(ScaleMethod::Robust, &mut [1.0, 1.0, 1.0, 1.0, 6.0]);
         assert_eq!((fitting.fit.offset, fitting.fit.scale), (1.0, 2.0));
     }
 

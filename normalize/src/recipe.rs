@@ -127,7 +127,10 @@ mod tests {
     }
 
     fn group(columns: &[&str]) -> ScaleGroup {
-        ScaleGroup { columns: columns.iter().map(ToString::to_string).collect(), ..Default::default() }
+        ScaleGroup {
+            columns: columns.iter().map(ToString::to_string).collect(),
+            ..Default::default()
+        }
     }
 
     #[test]

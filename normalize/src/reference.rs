@@ -15,15 +15,20 @@ use crate::{
     windows::Window,
 };
 use millstream_stage::{ColumnScaling, Missing, PanelSchema, Reference, Relative, Scaling};
-use std::ops::Range;
+use std::{iter::repeat, ops::Range};
+
+/// Values of a vector on most machines.
+const LANES: usize = 8;
 
 /// What finishes the relative columns of a window.
 #[derive(Debug)]
 pub(crate) struct References {
-    /// Input columns from the first relative one to the last.
+    /// Input columns from the first relative one to the last, or a few more.
     columns: Range<usize>,
     /// By column of that range.
     sources: Vec<Source>,
+    /// Adjacent columns of that range with the same source.
+    runs: Vec<(Range<usize>, Source)>,
     common: Numbers,
     /// By series code, where a series has numbers of its own.
     own: Vec<Option<Numbers>>,
@@ -68,7 +73,9 @@ impl References {
         let relative = |column: &ColumnScaling| column.reference != Reference::None;
         let first = scaling.features.iter().position(relative)?;
         let last = scaling.features.iter().rposition(relative)?;
-        let columns = first..last + 1;
+        // Whole vectors: a few columns more cost less than a remainder.
+        let width = (last + 1 - first).next_multiple_of(LANES);
+        let columns = first..(first + width).min(scaling.features.len());
         let mut names: Vec<&str> = Vec::new();
         let mut sources = Vec::with_capacity(columns.len());
         for column in &scaling.features[columns.clone()] {
@@ -84,7 +91,8 @@ impl References {
                     From::Named(at)
                 }
             };
-            sources.push(Source { from, ratio: column.relative == Relative::Ratio });
+            let ratio = relative(column) && column.relative == Relative::Ratio;
+            sources.push(Source { from, ratio });
         }
         let fill = scaling.missing == Missing::Ffill;
         let named =
@@ -98,6 +106,7 @@ impl References {
             common: numbers(&scaling.features[columns.clone()], None),
             own: if has_own { schema.series.iter().map(own).collect() } else { Vec::new() },
             columns,
+            runs: runs(&sources),
             sources,
             named,
         })
@@ -135,19 +144,15 @@ impl References {
 
     /// The relative value of one column in one row of a window, before it is scaled.
     pub(crate) fn relative(&self, column: usize, x: f32, first: f32, last: f32, row: usize) -> f32 {
-        let (multiplier, subtrahend) = self.terms(column - self.columns.start, first, last, row);
-        x * multiplier - subtrahend
-    }
-
-    fn terms(&self, column: usize, first: f32, last: f32, row: usize) -> (f32, f32) {
-        let Source { from, ratio } = self.sources[column];
-        let reference = match from {
-            From::Nothing => return (1.0, 0.0),
+        let source = self.sources[column - self.columns.start];
+        let reference = match source.from {
+            From::Nothing => 0.0,
             From::First => first,
             From::Last => last,
             From::Named(at) => self.named[at][row],
         };
-        if ratio { (1.0 / reference, 1.0) } else { (1.0, reference) }
+        let (multiplier, subtrahend) = source.terms(reference);
+        x * multiplier - subtrahend
     }
 
     /// Copies a window and finishes it on the way. `source` are its real rows, `channels` wide.
@@ -164,12 +169,30 @@ impl References {
         let last = &source[source.len() - channels..][columns.clone()];
         let (multipliers, rest) = scratch.split_at_mut(columns.len());
         let subtrahends = &mut rest[..columns.len()];
-        for (i, (m, s)) in multipliers.iter_mut().zip(&mut *subtrahends).enumerate() {
-            (*m, *s) = self.terms(i, first[i], last[i], window.row);
+        for (columns, source) in &self.runs {
+            let reference = &mut subtrahends[columns.clone()];
+            match source.from {
+                From::Nothing => reference.fill(0.0),
+                From::First => reference.copy_from_slice(&first[columns.clone()]),
+                From::Last => reference.copy_from_slice(&last[columns.clone()]),
+                From::Named(at) => reference.fill(self.named[at][window.row]),
+            }
+            let multipliers = &mut multipliers[columns.clone()];
+            for (multiplier, reference) in multipliers.iter_mut().zip(reference) {
+                (*multiplier, *reference) = source.terms(*reference);
+            }
         }
         let own = self.own.get(window.series as usize).and_then(Option::as_ref);
         let terms = Terms { multipliers, subtrahends, numbers: own.unwrap_or(&self.common) };
         finish(source, channels, columns, &terms, out);
+    }
+}
+
+impl Source {
+    /// What a value is multiplied by and what is subtracted from it, given its reference.
+    #[inline]
+    fn terms(self, reference: f32) -> (f32, f32) {
+        if self.ratio { (1.0 / reference, 1.0) } else { (1.0, reference) }
     }
 }
 
@@ -189,21 +212,33 @@ wide! {
         terms: &Terms<'_>,
         out: &mut [f32],
     ) {
-        let Terms { multipliers, subtrahends, numbers } = terms;
-        let Range { start, end } = columns;
+        if columns.len() < channels {
+            out.copy_from_slice(source);
+        }
+        let limit = terms.numbers.common_limit;
         for (row, out) in source.chunks_exact(channels).zip(out.chunks_exact_mut(channels)) {
-            out[..start].copy_from_slice(&row[..start]);
-            out[end..].copy_from_slice(&row[end..]);
-            let values = out[start..end].iter_mut().zip(&row[start..end]);
-            let terms = multipliers.iter().zip(*subtrahends);
-            let limits = numbers.low.iter().zip(&numbers.high);
-            let scales = numbers.offset.iter().zip(&numbers.factor).zip(limits);
-            for (((out, &x), (m, s)), ((offset, factor), (low, high))) in
-                values.zip(terms).zip(scales)
-            {
-                *out = scaled(x, x * m - s - offset, *factor, *low, *high);
+            let (row, out) = (&row[columns.clone()], &mut out[columns.clone()]);
+            match limit {
+                Some(limit) => finish_within(row, terms, repeat(limit), out),
+                None => finish_within(row, terms, terms.numbers.limit.iter().copied(), out),
             }
         }
+    }
+}
+
+#[inline(always)]
+fn finish_within(
+    row: &[f32],
+    Terms { multipliers, subtrahends, numbers }: &Terms<'_>,
+    limits: impl Iterator<Item = f32>,
+    out: &mut [f32],
+) {
+    let scales = numbers.offset.iter().zip(&numbers.factor);
+    let terms = multipliers.iter().zip(*subtrahends).zip(scales);
+    for (((out, &x), ((m, s), (offset, factor))), limit) in
+        out.iter_mut().zip(row).zip(terms).zip(limits)
+    {
+        *out = scaled(x, x * m - s - offset, *factor, limit);
     }
 }
 
@@ -212,11 +247,21 @@ fn numbers(columns: &[ColumnScaling], own: Option<&[millstream_stage::Fit]>) -> 
     let mut numbers = Numbers::new(columns, own);
     for (i, column) in columns.iter().enumerate() {
         if column.reference == Reference::None {
+            // Within its limit it is already.
             (numbers.offset[i], numbers.factor[i]) = (0.0, 1.0);
-            (numbers.low[i], numbers.high[i]) = (-f32::MAX, f32::MAX);
         }
     }
     numbers
+}
+
+fn runs(sources: &[Source]) -> Vec<(Range<usize>, Source)> {
+    let mut start = 0;
+    let run = |run: &[Source]| {
+        let columns = start..start + run.len();
+        start = columns.end;
+        (columns, run[0])
+    };
+    sources.chunk_by(|a, b| a == b).map(run).collect()
 }
 
 fn usable(reference: f32, ratio: bool) -> bool {

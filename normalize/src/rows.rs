@@ -68,14 +68,19 @@ impl Rows {
                 NormalizeError::MissingFeature { column, columns }
             })
         };
-        let features = scaling.features.iter().map(|c| place(&c.name)).collect::<Result<Vec<_>, _>>()?;
-        let targets = scaling.targets.iter().map(|c| place(&c.name)).collect::<Result<Vec<_>, _>>()?;
+        let features =
+            scaling.features.iter().map(|c| place(&c.name)).collect::<Result<Vec<_>, _>>()?;
+        let targets =
+            scaling.targets.iter().map(|c| place(&c.name)).collect::<Result<Vec<_>, _>>()?;
         let (times, series) = (spans::times(panel), spans::series(panel));
 
         let raw = PanelRows::new(panel);
         let kind = scaling.targets.first().map(|c| c.cross_section).unwrap_or_default();
-        let labels = Labels::raw(&raw, &series, &times, &targets, schema, kind)
-            .scale(&series, panel.schema(), scaling);
+        let labels = Labels::raw(&raw, &series, &times, &targets, schema, kind).scale(
+            &series,
+            panel.schema(),
+            scaling,
+        );
         let segments = segments(panel, &raw, schema, place)?;
 
         let panel = crossed(panel, &scaling.features, &times);

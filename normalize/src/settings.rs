@@ -299,10 +299,9 @@ impl SplitSettings {
                 "split.folds",
                 "folds are cut by the shares split.train and split.validation",
             ),
-            (_, folds @ 1.., None) if self.fold.get() > folds => Err(NormalizeError::NoSuchFold {
-                fold: self.fold.get(),
-                folds,
-            }),
+            (_, folds @ 1.., None) if self.fold.get() > folds => {
+                Err(NormalizeError::NoSuchFold { fold: self.fold.get(), folds })
+            }
             _ => Ok(()),
         }
     }

@@ -1,11 +1,7 @@
 //! The normalize stage: a panel in, every epoch's batches out.
 
 use crate::{
-    batches::Rank,
-    error::NormalizeError,
-    fill::Filler,
-    fit::FitSettings,
-    prepare::Prepared,
+    batches::Rank, error::NormalizeError, fill::Filler, fit::FitSettings, prepare::Prepared,
     settings::SplitSettings,
 };
 use millstream_stage::{

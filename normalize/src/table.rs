@@ -144,7 +144,10 @@ mod tests {
         assert_eq!(panel.schema().series, ["a", "b"]);
         let shard = &panel.shards()[0];
         let day = 86_400_000_000;
-        assert_eq!((shard.codes(), shard.times()), (&[0, 1, 1][..], &[3 * day, 4 * day, 9 * day][..]));
+        assert_eq!(
+            (shard.codes(), shard.times()),
+            (&[0, 1, 1][..], &[3 * day, 4 * day, 9 * day][..])
+        );
         assert_eq!(shard.values()[2..], [1.0, 2.5, 1.0, 1.5]);
         assert!(shard.values()[0] == 0.0 && shard.values()[1].is_nan());
     }

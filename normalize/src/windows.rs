@@ -1,8 +1,8 @@
 //! The window index: a pure function from a position to a window.
 //!
 //! Valid windows of a part come in runs of evenly spaced last rows within one series; the index is
-//! the prefix sums of those runs. It takes memory per run, not per window, and a look-up is a
-//! binary search. Windows that miss a label, an input that must be there or their reference are
+//! the prefix sums of those runs. It takes memory per run, not per window, and a look-up goes
+//! through a directory of evenly spaced positions. Windows that miss a label, an input that must be there or their reference are
 //! excluded before numbering, and counted.
 
 use crate::{
@@ -92,6 +92,9 @@ impl LeftOut {
 #[derive(Debug, Clone)]
 pub struct WindowIndex {
     runs: Vec<Run>,
+    /// The run that every 2^`shift`-th position is in, about one entry per run, and the last run.
+    directory: Vec<u32>,
+    shift: u32,
     windows: u64,
     shape: Shape,
     left_out: LeftOut,
@@ -113,7 +116,7 @@ impl WindowIndex {
             let ends = (first..after.saturating_sub(shape.horizon)).step_by(shape.stride);
             index.add(&rows.validity, *series, ends, true);
         }
-        index
+        index.with_directory()
     }
 
     /// Every window whose first target lies at or after `from`, or in the future: what can be
@@ -127,11 +130,34 @@ impl WindowIndex {
             let first = (series.start + shape.min_rows).max(first_target) - 1;
             index.add(&rows.validity, *series, (first..series.end).step_by(shape.stride), false);
         }
-        index
+        index.with_directory()
     }
 
     fn empty(shape: Shape) -> Self {
-        WindowIndex { runs: Vec::new(), windows: 0, shape, left_out: LeftOut::default() }
+        WindowIndex {
+            runs: Vec::new(),
+            directory: Vec::new(),
+            shift: 0,
+            windows: 0,
+            shape,
+            left_out: LeftOut::default(),
+        }
+    }
+
+    /// Makes the directory, once all runs are there.
+    fn with_directory(mut self) -> Self {
+        let Some(last) = self.runs.len().checked_sub(1) else { return self };
+        self.shift = (self.windows / self.runs.len() as u64).ilog2();
+        let code = |run: usize| u32::try_from(run).expect("a panel has fewer than 2^32 rows");
+        let mut run = 0;
+        for position in (0..self.windows).step_by(1 << self.shift) {
+            while run < last && self.runs[run + 1].position <= position {
+                run += 1;
+            }
+            self.directory.push(code(run));
+        }
+        self.directory.push(code(last));
+        self
     }
 
     /// Adds the windows of a series that end at these rows, but for those with something missing.
@@ -213,7 +239,10 @@ impl WindowIndex {
     #[must_use]
     pub fn at(&self, position: u64) -> Window {
         assert!(position < self.windows, "window {position} of {}", self.windows);
-        let run = self.runs[self.runs.partition_point(|run| run.position <= position) - 1];
+        let bucket = (position >> self.shift) as usize;
+        let (low, high) = (self.directory[bucket] as usize, self.directory[bucket + 1] as usize);
+        let later = self.runs[low + 1..=high].partition_point(|run| run.position <= position);
+        let run = self.runs[low + later];
         let row = run.row + (position - run.position) as usize * self.shape.stride;
         let first = self.first_row(run.series, row);
         Window { series: run.series.code, first, row, series_end: run.series.end }

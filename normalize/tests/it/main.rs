@@ -1,6 +1,16 @@
 //! The behaviour of the crate as a whole, in one test program.
 #![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
+mod batches;
+mod cases;
+mod curves;
+mod errors;
+mod fits;
+mod leakage;
+mod order;
+mod reference;
+mod splits;
 mod stream;
 mod support;
+mod threads;
 mod windows;

@@ -1,17 +1,21 @@
-//! The stage in a line: what it streams for training, for a resumed run and for prediction, and
-//! how it refuses a panel it cannot cut.
+//! The stage in a line: what it streams for training, for a resumed run, for one of several ranks
+//! and for prediction.
 
-use crate::support::Table;
+use crate::{
+    cases::{Filled, size},
+    support::Table,
+};
 use millstream_normalize::{
-    MakeSlots, Normalize, NormalizeError, NormalizeSettings, Purpose, Resume, ScaleSettings,
-    SplitSettings, TargetSettings, WindowSettings,
+    FitSettings, MakeSlots, Normalize, NormalizeSettings, Purpose, Rank, Resume, ScaleMethod,
+    ScaleSettings, SplitSettings, TargetSettings, WindowOrder, WindowSettings,
 };
 use millstream_stage::{
-    BatchSlot, Ending, Flow, Lease, Panel, Phase, Pipeline, PipelineError, Plan, Pool, Sink, Source,
+    BatchSlot, Ending, Flow, Lease, Missing, Panel, Phase, Pipeline, PipelineError, Plan, Pool,
+    Reference, Sink, Source,
 };
-use std::{convert::Infallible, num::NonZeroUsize, sync::Arc};
+use std::{convert::Infallible, sync::Arc};
 
-struct Once(Option<Panel>);
+pub(crate) struct Once(pub(crate) Option<Panel>);
 
 impl Source for Once {
     type Out = Panel;
@@ -23,19 +27,19 @@ impl Source for Once {
 
 /// What arrived: tag and content of each batch.
 #[derive(Default)]
-struct Collect {
-    batches: Vec<(u32, Phase, u64, Vec<i64>)>,
-    plan: Option<Arc<Plan>>,
+pub(crate) struct Collect {
+    pub(crate) batches: Vec<(u32, Phase, u64, Filled)>,
+    pub(crate) plan: Option<Arc<Plan>>,
 }
 
 impl Sink for Collect {
     type In = Lease<BatchSlot>;
     type Report = Self;
     type Error = Infallible;
-    fn accept(&mut self, slot: Lease<BatchSlot>) -> Result<Flow, Infallible> {
+    fn accept(&mut self, mut slot: Lease<BatchSlot>) -> Result<Flow, Infallible> {
         let tag = slot.meta.tag.unwrap();
         self.plan.clone_from(&slot.meta.plan);
-        self.batches.push((tag.epoch, tag.phase, tag.index, slot.meta.time.clone()));
+        self.batches.push((tag.epoch, tag.phase, tag.index, Filled::of(&mut slot)));
         Ok(Flow::Continue)
     }
     fn finish(self, _: Ending) -> Result<Self, Infallible> {
@@ -43,35 +47,43 @@ impl Sink for Collect {
     }
 }
 
-fn size(n: usize) -> NonZeroUsize {
-    NonZeroUsize::new(n).unwrap()
+impl Collect {
+    /// (series, time) of every window of a phase and epoch, in order.
+    fn windows(&self, phase: Phase, epoch: u32) -> Vec<(u32, i64)> {
+        let of = self.batches.iter().filter(|b| (b.0, b.1) == (epoch, phase));
+        of.flat_map(|b| b.3.series.iter().copied().zip(b.3.time.iter().copied())).collect()
+    }
 }
 
 /// Two series of 40 rows and one of 3.
-fn panel() -> Panel {
-    let series = |rows: i64| (0..rows).map(|t| (t, vec![t as f32, 1.0])).collect();
-    Table { width: 2, series: vec![series(40), series(40), series(3)] }.panel(17)
+pub(crate) fn table() -> Table {
+    let row = |t: i64| (t, vec![t as f32, 1.0 + (t % 7) as f32]);
+    let series = |rows: i64| (0..rows).map(row).collect();
+    Table::new(2, vec![series(40), series(40), series(3)])
 }
 
-fn settings(purpose: Purpose) -> NormalizeSettings {
+pub(crate) fn settings(purpose: Purpose) -> NormalizeSettings {
     NormalizeSettings {
-        target: TargetSettings { columns: vec!["c0".into()], ..TargetSettings::default() },
-        window: WindowSettings { lookback: size(5), ..WindowSettings::default() },
-        scale: ScaleSettings::default(),
+        fit: FitSettings {
+            target: TargetSettings { columns: vec!["c0".into()], ..TargetSettings::default() },
+            window: WindowSettings { lookback: size(5), ..WindowSettings::default() },
+            scale: ScaleSettings::default(),
+        },
         batch_size: size(8),
+        rank: Rank::ALONE,
         threads: size(2),
         purpose,
     }
 }
 
-fn training(resume: Option<Resume>) -> Purpose {
+pub(crate) fn training(resume: Option<Resume>) -> Purpose {
     Purpose::Train { split: SplitSettings::default(), epochs: 2, seed: 1, resume }
 }
 
-fn stream(settings: NormalizeSettings) -> Result<Collect, PipelineError> {
+pub(crate) fn stream(table: &Table, settings: NormalizeSettings) -> Result<Collect, PipelineError> {
     let make: MakeSlots =
         Box::new(|layout| Ok(Pool::new((0..2).map(|_| BatchSlot::on_heap(layout)))));
-    Pipeline::from("loader", Once(Some(panel())), 1)
+    Pipeline::from("loader", Once(Some(table.panel(&[17]))), 1)
         .then("normalize", Normalize::new(settings, make))
         .run("collect", Collect::default())
         .map(|outcome| outcome.report)
@@ -79,8 +91,8 @@ fn stream(settings: NormalizeSettings) -> Result<Collect, PipelineError> {
 
 #[test]
 fn training_streams_every_epoch_without_a_pause() {
-    let collected = stream(settings(training(None))).unwrap();
-    let plan = collected.plan.unwrap();
+    let collected = stream(&table(), settings(training(None))).unwrap();
+    let plan = collected.plan.as_ref().unwrap();
     let counts = plan.windows;
     // Targets at 5..28 learn, 28..34 validate, 34..40 test, in two series.
     assert_eq!((counts.train, counts.validation, counts.test), (46, 12, 12));
@@ -96,57 +108,116 @@ fn training_streams_every_epoch_without_a_pause() {
     }
     pass(2, Phase::Test);
     assert_eq!(tags, expected);
+
+    // An epoch is every window once, in an order of its own.
+    let [first, second] = [1, 2].map(|epoch| collected.windows(Phase::Train, epoch));
+    assert_ne!(first, second);
+    let sorted = |mut windows: Vec<_>| {
+        windows.sort_unstable();
+        windows
+    };
+    let all: Vec<(u32, i64)> = (0..2).flat_map(|s| (4..27).map(move |t| (s, t))).collect();
+    assert_eq!((sorted(first), sorted(second)), (all.clone(), all));
 }
 
 #[test]
 fn a_resumed_stream_is_the_tail_of_the_whole_one() {
-    let whole = stream(settings(training(None))).unwrap().batches;
+    let whole = stream(&table(), settings(training(None))).unwrap().batches;
     for (epoch, batch) in [(1, 0), (1, 4), (2, 3), (2, 6)] {
-        let resumed = stream(settings(training(Some(Resume { epoch, batch })))).unwrap().batches;
+        let resume = Some(Resume { epoch, batch });
+        let resumed = stream(&table(), settings(training(resume))).unwrap().batches;
         let tail = &whole[whole.len() - resumed.len()..];
-        assert_eq!(tail, resumed);
+        assert!(tail == resumed, "epoch {epoch}, batch {batch}");
         let expected = if batch == 6 { Phase::Validation } else { Phase::Train };
         assert_eq!((resumed[0].0, resumed[0].1), (epoch, expected));
     }
 }
 
 #[test]
-fn prediction_reaches_into_the_future() {
-    let plan = stream(settings(training(None))).unwrap().plan.unwrap();
+fn ranks_stream_as_many_batches_and_share_the_windows() {
+    for order in [WindowOrder::Global, WindowOrder::Shards, WindowOrder::None] {
+        let of = |rank: Rank| {
+            let mut settings = settings(training(None));
+            settings.fit.window.order = order;
+            settings.rank = rank;
+            stream(&table(), settings).unwrap()
+        };
+        let alone = of(Rank::ALONE).windows(Phase::Train, 2);
+        let ranks = [0, 1].map(|rank| of(Rank { rank, ranks: 2 }));
+        let count = |c: &Collect| c.batches.len();
+        assert_eq!(count(&ranks[0]), count(&ranks[1]));
+        assert_eq!(ranks[0].plan.as_ref().unwrap().batch_size, 4);
+        let mut shared: Vec<_> = ranks.iter().flat_map(|c| c.windows(Phase::Train, 2)).collect();
+        let mut alone = alone;
+        shared.sort_unstable();
+        alone.sort_unstable();
+        assert_eq!(shared, alone);
+    }
+}
+
+#[test]
+fn by_time_every_batch_is_whole_times() {
+    let mut settings = settings(training(None));
+    settings.fit.window.order = WindowOrder::ByTime;
+    let collected = stream(&table(), settings).unwrap();
+    assert!(collected.plan.as_ref().unwrap().by_time);
+    for (.., batch) in &collected.batches {
+        // Both series at each of its times.
+        let mut times = batch.time.clone();
+        times.dedup();
+        assert_eq!(batch.time.len(), 2 * times.len());
+    }
+    assert_eq!(collected.windows(Phase::Train, 1).len(), 46);
+}
+
+#[test]
+fn windows_that_are_left_out_are_counted_by_reason() {
+    let mut table = table();
+    // The target of one window, which is also an input of four more; the other series is whole.
+    table.series[0][10].1[0] = f32::NAN;
+    table.series[1][20].1[1] = 0.0;
+    let mut settings = settings(training(None));
+    settings.fit.scale = ScaleSettings {
+        missing: Missing::Drop,
+        reference: Reference::Column("c1".into()),
+        relative: millstream_stage::Relative::Ratio,
+        ..ScaleSettings::default()
+    };
+    let windows = stream(&table, settings).unwrap().plan.unwrap().windows;
+    assert_eq!((windows.missing_target, windows.missing_reference), (1, 1));
+    assert_eq!(windows.missing_input, 5, "the windows that end at 10 to 14");
+    assert_eq!(windows.train, 46 - 7);
+}
+
+#[test]
+fn prediction_reaches_into_the_future_and_sees_what_training_would() {
+    let mut wanted = settings(training(None));
+    wanted.fit.scale.method = ScaleMethod::Robust;
+    let trained = stream(&table(), wanted).unwrap();
+    let plan = trained.plan.as_ref().unwrap();
     let purpose = Purpose::Predict {
         schema: Box::new(plan.schema.clone()),
         scaling: plan.scaling.clone(),
         from: plan.schema.test_start,
     };
-    let collected = stream(settings(purpose)).unwrap();
-    let mut times: Vec<i64> = collected.batches.iter().flat_map(|b| b.3.clone()).collect();
-    times.sort_unstable();
+    // Of other settings, nothing counts.
+    let mut other = settings(purpose);
+    other.fit.window.lookback = size(9);
+    other.fit.scale.missing = Missing::Mask;
+    let predicted = stream(&table(), other).unwrap();
     // The test windows are made at 33..39; the one at 39 forecasts a row nobody has.
-    let expected: Vec<i64> = (33..40).flat_map(|t| [t, t]).collect();
-    assert_eq!(times, expected);
-}
-
-fn check_refused(change: impl FnOnce(&mut NormalizeSettings), expected: &str) {
-    let mut settings = settings(training(None));
-    change(&mut settings);
-    let Err(error) = stream(settings) else { panic!("accepted; expected {expected}") };
-    assert_eq!(error.stage, "normalize");
-    assert!(error.source.is::<NormalizeError>());
-    let text = error.source.to_string();
-    assert!(text.contains(expected), "{text}");
-}
-
-#[test]
-fn impossible_settings_are_refused_with_the_numbers() {
-    check_refused(
-        |s| s.window.lookback = size(40),
-        "need 41 rows, the longest has 40; set window.lookback to 39",
-    );
-    check_refused(|s| s.window.horizon = size(50), "set window.horizon below 40");
-    check_refused(
-        |s| s.target.columns = vec!["nope".into()],
-        "\"nope\", which the data does not have; it has c0, c1",
-    );
-    check_refused(|s| s.target.columns.clear(), "target.columns is empty");
-    check_refused(|s| s.window.lookback = size(35), "no window to learn from: training ends at 28");
+    let expected: Vec<(u32, i64)> = (0..2).flat_map(|s| (33..40).map(move |t| (s, t))).collect();
+    assert_eq!(predicted.windows(Phase::Predict, 0), expected);
+    let inputs = |collected: &Collect, phase: Phase| {
+        let mut windows = Vec::new();
+        for (.., batch) in collected.batches.iter().filter(|b| b.1 == phase) {
+            let size = batch.inputs.len() / batch.time.len();
+            for (i, time) in batch.time.iter().enumerate().filter(|(_, time)| **time < 39) {
+                let inputs = &batch.inputs[i * size..(i + 1) * size];
+                windows.push((*time, inputs.to_vec(), batch.targets[i]));
+            }
+        }
+        windows
+    };
+    assert_eq!(inputs(&predicted, Phase::Predict), inputs(&trained, Phase::Test));
 }

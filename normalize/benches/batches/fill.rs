@@ -1,0 +1,105 @@
+//! Filling shuffled batches: ours, with and without references.
+
+use crate::{
+    harness::Failure,
+    workload::{self, BATCH, PRICES},
+};
+use millstream_normalize::{
+    Batches, Filler, Fitted, Rank, Rows, ScaleGroup, Shape, Split, TrainingOrder, WindowIndex,
+    WindowOrder, fit,
+};
+use millstream_stage::{BatchSlot, Panel, Reference, Relative};
+
+/// What windows are relative to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing: a batch is copies.
+    Plain,
+    /// Every column to its last value in the window.
+    Last,
+    /// Five prices to the last close, as a ratio.
+    Close,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::Plain, Kind::Last, Kind::Close];
+
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Kind::Plain => "no reference",
+            Kind::Last => "all columns less their last value",
+            Kind::Close => "five prices over the last close",
+        }
+    }
+}
+
+/// Everything that filling needs, made once.
+pub(crate) struct Fill {
+    pub(crate) rows: Rows,
+    /// First row of every window, in the order of the epoch: what the floors are told beforehand.
+    pub(crate) spans: Vec<usize>,
+    index: WindowIndex,
+    batches: Batches,
+    filler: Filler,
+    /// Three in turn, as the ring has, so that nobody copies into a warm one.
+    slots: [BatchSlot; 3],
+    batch: u64,
+}
+
+impl Fill {
+    pub(crate) fn new(panel: &Panel, split: &Split, kind: Kind) -> Result<Self, Failure> {
+        let mut settings = workload::settings();
+        match kind {
+            Kind::Plain => {}
+            Kind::Last => settings.scale.reference = Reference::Last,
+            Kind::Close => settings.scale.groups.push(ScaleGroup {
+                columns: PRICES.map(str::to_owned).to_vec(),
+                reference: Some(Reference::Column("close".into())),
+                relative: Some(Relative::Ratio),
+                ..ScaleGroup::default()
+            }),
+        }
+        let Fitted { schema, scaling, .. } = fit(panel, split.train(), &settings)?;
+        let rows = Rows::new(panel, &schema, &scaling)?;
+        let shape = Shape::of(&schema, &settings.window);
+        let index = WindowIndex::labelled(&rows, shape, split.train().part());
+        let order =
+            TrainingOrder { order: WindowOrder::Global, drop_last: true, seed: 42, epoch: 1 };
+        let batches = Batches::training(&rows, &index, BATCH, Rank::ALONE, order)?;
+        let places = 0..batches.len() * BATCH as u64;
+        let spans = places.map(|place| index.at(batches.position(place)).first).collect();
+        let filler = Filler::new(&rows, shape, schema.padding, BATCH);
+        let slots = std::array::from_fn(|_| BatchSlot::on_heap(filler.layout()));
+        Ok(Fill { rows, spans, index, batches, filler, slots, batch: 0 })
+    }
+
+    /// Bytes of a batch's inputs.
+    pub(crate) fn batch_bytes(&self) -> u64 {
+        let layout = self.filler.layout();
+        (layout.batch_size * layout.window() * size_of::<f32>()) as u64
+    }
+
+    /// Fills the next batch.
+    pub(crate) fn next(&mut self) {
+        let Fill { rows, index, batches, filler, slots, batch, .. } = self;
+        *batch = (*batch + 1) % batches.len();
+        filler.fill(&mut slots[(*batch % 3) as usize], rows, index, batches, *batch);
+    }
+
+    /// The next batch for a floor: its slot, and the first rows of its windows.
+    pub(crate) fn next_spans(&mut self) -> (&Rows, &mut BatchSlot, &[usize]) {
+        self.batch = (self.batch + 1) % self.batches.len();
+        let spans = &self.spans[self.batch as usize * BATCH..][..BATCH];
+        (&self.rows, &mut self.slots[(self.batch % 3) as usize], spans)
+    }
+
+    /// The first batches of the epoch.
+    pub(crate) fn first(&mut self, batches: u64) -> Vec<f32> {
+        let mut values = Vec::new();
+        for batch in 0..batches {
+            self.filler.fill(&mut self.slots[0], &self.rows, &self.index, &self.batches, batch);
+            values.extend_from_slice(self.slots[0].parts_mut().0.inputs);
+        }
+        values
+    }
+}

@@ -1,0 +1,11 @@
+//! Fitting z-scores on all rows and scaling them all: ours.
+
+use crate::{harness::Failure, workload};
+use millstream_normalize::{Fitted, Rows, Split, fit};
+use millstream_stage::Panel;
+
+/// On the pool it is called in.
+pub(crate) fn run(panel: &Panel, split: &Split) -> Result<Rows, Failure> {
+    let Fitted { schema, scaling, .. } = fit(panel, split.train(), &workload::settings())?;
+    Ok(Rows::new(panel, &schema, &scaling)?)
+}
