@@ -82,8 +82,8 @@ mod threads;
 
 pub use crate::{
     batch::{
-        BatchLayout, BatchMeta, BatchSlot, DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot, Extras,
-        HostMemory, Parts, Place,
+        BatchLayout, BatchMeta, BatchSlot, DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot,
+        Extras, HostMemory, Parts, Place,
     },
     counters::{Counters, StageReport},
     curve::Curve,
