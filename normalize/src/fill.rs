@@ -14,7 +14,7 @@ use millstream_stage::{BatchLayout, BatchSlot, Padding};
 use rayon::{iter::Either, prelude::*};
 
 /// Windows that one task copies: a window is a few microseconds.
-const TASK: usize = 4;
+const TASK: usize = 8;
 
 /// Fills slots with the windows of a pass. The scratch space is reused from batch to batch.
 #[derive(Debug)]
@@ -98,6 +98,7 @@ impl Filler {
                 // nothing, so their cache misses overlap, which a copy in between would prevent.
                 let windows: [Window; TASK] =
                     std::array::from_fn(|i| window((task * TASK + i).min(count - 1)));
+                ahead::fetch(rows.inputs(windows[0].first, windows[0].rows()));
                 for ((window, series), time) in windows.iter().zip(series).zip(time) {
                     (*series, *time) = (window.series, rows.times()[window.row]);
                 }

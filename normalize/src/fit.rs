@@ -173,7 +173,7 @@ fn targets(
         .collect();
     let values = |series: &[SeriesRows], target: usize| -> Vec<f32> {
         let of = |series| labels.of_part(target, series, times, train.part());
-        series.iter().flat_map(of).collect()
+        series.par_iter().flat_map_iter(of).collect()
     };
     let common: Vec<Fitting> = (0..schema.targets.len())
         .into_par_iter()
@@ -277,7 +277,8 @@ impl Data<'_> {
     /// By row: whether it is a training row.
     fn keep(&self) -> Vec<bool> {
         let part = self.train.part();
-        let mut keep: Vec<bool> = self.times.iter().map(|&time| part.span.contains(time)).collect();
+        let times = self.times.par_iter();
+        let mut keep: Vec<bool> = times.map(|&time| part.span.contains(time)).collect();
         for series in self.series.iter().filter(|series| !part.has_series(series.code)) {
             keep[series.start..series.end].fill(false);
         }

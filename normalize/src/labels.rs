@@ -43,16 +43,9 @@ impl Labels {
             unchanged: Vec::new(),
         };
         let width = labels.width();
-        labels.values = vec![f32::NAN; rows.len() * width];
-        let mut pieces = Vec::with_capacity(series.len());
-        let mut rest = labels.values.as_mut_slice();
-        for series in series {
-            let (out, others) = rest.split_at_mut((series.end - series.start) * width);
-            rest = others;
-            pieces.push((series, out));
-        }
+        labels.values = vec![0.0; rows.len() * width];
         let (kind, dead_band) = (schema.target_kind, schema.dead_band);
-        pieces.into_par_iter().for_each(|(series, out)| {
+        by_series(&mut labels.values, series, width).into_par_iter().for_each(|(series, out)| {
             for (i, out) in out.chunks_exact_mut(width).enumerate() {
                 let row = series.start + i;
                 let base = rows.row(row);
@@ -119,19 +112,14 @@ impl Labels {
             let name = &names.series[code as usize];
             (0..targets).map(|target| scaling.target_fit(name, target)).collect()
         };
-        let mut rest = self.values.as_mut_slice();
-        for series in series {
-            let (values, others) = rest.split_at_mut((series.end - series.start) * width);
-            rest = others;
+        by_series(&mut self.values, series, width).into_par_iter().for_each(|(series, values)| {
             let fits = fits(series.code);
-            values.par_chunks_mut(4096 * targets).for_each(|values| {
-                for values in values.chunks_exact_mut(targets) {
-                    for (value, fit) in values.iter_mut().zip(&fits) {
-                        *value = known(scaled(*value, fit));
-                    }
+            for values in values.chunks_exact_mut(targets) {
+                for (value, fit) in values.iter_mut().zip(&fits) {
+                    *value = known(scaled(*value, fit));
                 }
-            });
-        }
+            }
+        });
         if self.kind != TargetKind::Value {
             let codes = 0..names.series.len() as u32;
             let unchanged = |fit: &Fit| scaled(0.0, fit);
@@ -211,6 +199,22 @@ fn outcome_times(series: &[SeriesRows], times: &[i64], step: usize) -> Vec<(i64,
     let rows =
         series.iter().flat_map(|series| (series.start..series.end).map(|row| (row, series.end)));
     rows.map(|(row, end)| (times[row], times[(row + step + 1).min(end - 1)])).collect()
+}
+
+/// The values of each series, `width` a row.
+fn by_series<'a, 'v>(
+    values: &'v mut [f32],
+    series: &'a [SeriesRows],
+    width: usize,
+) -> Vec<(&'a SeriesRows, &'v mut [f32])> {
+    let mut rest = values;
+    let cut = |series: &'a SeriesRows| {
+        let (own, others) =
+            std::mem::take(&mut rest).split_at_mut((series.end - series.start) * width);
+        rest = others;
+        (series, own)
+    };
+    series.iter().map(cut).collect()
 }
 
 fn known(value: f32) -> f32 {

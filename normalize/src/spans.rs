@@ -1,7 +1,11 @@
 //! [`PanelRows`]: a panel's rows by one number, wherever its shards are cut.
 
 use millstream_stage::{Panel, Shard};
+use rayon::prelude::*;
 use std::ops::Range;
+
+/// Times that one task copies.
+const TASK: usize = 1 << 14;
 
 /// The rows of one series: `start..end` of the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,9 +82,14 @@ impl<'a> PanelRows<'a> {
 
 /// All times of a panel, one a row.
 pub(crate) fn times(panel: &Panel) -> Vec<i64> {
-    let mut times = Vec::with_capacity(panel.row_count());
+    let mut times = vec![0; panel.row_count()];
+    let mut rest = times.as_mut_slice();
     for shard in panel.shards() {
-        times.extend_from_slice(shard.times());
+        let (own, others) = rest.split_at_mut(shard.rows());
+        rest = others;
+        own.par_chunks_mut(TASK).zip(shard.times().par_chunks(TASK)).for_each(|(to, from)| {
+            to.copy_from_slice(from);
+        });
     }
     times
 }

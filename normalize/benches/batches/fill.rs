@@ -10,6 +10,9 @@ use millstream_normalize::{
 };
 use millstream_stage::{BatchSlot, Panel, Reference, Relative};
 
+/// As many as the ring has.
+pub(crate) const SLOTS: usize = 3;
+
 /// What windows are relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -41,8 +44,8 @@ pub(crate) struct Fill {
     index: WindowIndex,
     batches: Batches,
     filler: Filler,
-    /// Three in turn, as the ring has, so that nobody copies into a warm one.
-    slots: [BatchSlot; 3],
+    /// Filled in turn, so that nobody copies into the one that is warm.
+    slots: [BatchSlot; SLOTS],
     batch: u64,
 }
 
@@ -83,14 +86,14 @@ impl Fill {
     pub(crate) fn next(&mut self) {
         let Fill { rows, index, batches, filler, slots, batch, .. } = self;
         *batch = (*batch + 1) % batches.len();
-        filler.fill(&mut slots[(*batch % 3) as usize], rows, index, batches, *batch);
+        filler.fill(&mut slots[*batch as usize % SLOTS], rows, index, batches, *batch);
     }
 
     /// The next batch for a floor: its slot, and the first rows of its windows.
     pub(crate) fn next_spans(&mut self) -> (&Rows, &mut BatchSlot, &[usize]) {
         self.batch = (self.batch + 1) % self.batches.len();
         let spans = &self.spans[self.batch as usize * BATCH..][..BATCH];
-        (&self.rows, &mut self.slots[(self.batch % 3) as usize], spans)
+        (&self.rows, &mut self.slots[self.batch as usize % SLOTS], spans)
     }
 
     /// The first batches of the epoch.

@@ -1,7 +1,8 @@
 //! Rounds: every method once, then every method once again.
 //!
 //! What the machine does besides changes over minutes, so methods that are compared must take
-//! turns. The first round warms the caches and is not counted.
+//! turns. Every second round goes backwards: nobody always comes after the same one, whose traces
+//! are in the caches. The first round warms them and is not counted.
 
 use super::{Failure, sample::Sample};
 use std::fmt::Write as _;
@@ -70,7 +71,11 @@ pub(crate) fn run<M: Method, C>(
         .collect();
     for round in 0..=rounds {
         let label = if round == 0 { "warm-up".into() } else { format!("round {round}/{rounds}") };
-        for outcome in outcomes.iter_mut().filter(|outcome| outcome.failure.is_none()) {
+        let mut turns: Vec<&mut Outcome<M, C>> = outcomes.iter_mut().collect();
+        if round % 2 == 1 {
+            turns.reverse();
+        }
+        for outcome in turns.into_iter().filter(|outcome| outcome.failure.is_none()) {
             let method = outcome.method;
             let what = method.describe();
             match measure(method) {
