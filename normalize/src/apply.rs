@@ -4,6 +4,7 @@
 use crate::{
     moments::is_known,
     numbers::Numbers,
+    pages,
     spans::{PanelRows, SeriesRows},
 };
 use millstream_stage::{Missing, PanelSchema, Scaling};
@@ -36,7 +37,7 @@ pub(crate) fn scale_rows(
         let fits = scaling.by_series.get(&schema.series[code as usize])?;
         Some(Numbers::new(&scaling.features, Some(&fits.features)))
     };
-    let mut out = vec![0.0; rows.len() * channels];
+    let mut out = pages::zeroed(rows.len() * channels);
     blocks(series, &mut out, channels, scaling.missing).into_par_iter().for_each(|block| {
         let own = own(block.code);
         let numbers = own.as_ref().unwrap_or(&common);

@@ -61,6 +61,7 @@ mod folds;
 mod labels;
 mod moments;
 mod numbers;
+mod pages;
 mod prepare;
 mod quantiles;
 mod recipe;
