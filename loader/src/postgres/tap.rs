@@ -135,7 +135,12 @@ impl Draw {
                 }
             }
             match ready!(shared.fill(cx)) {
-                Ok(0) => shared.pass_on(),
+                Ok(0) => {
+                    // What is left is a message cut short. The other side would take it for the
+                    // drawer's, and each wait for the other to do something about it.
+                    shared.full = 0..0;
+                    shared.pass_on();
+                }
                 Ok(_) => {}
                 Err(error) => {
                     shared.error = Some(error);

@@ -80,6 +80,24 @@ fn data_is_drawn_off_and_the_rest_goes_on() {
     assert_eq!(came, Came { data: b"abc".to_vec(), pieces: 2, rest });
 }
 
+/// A connection may end anywhere. Both sides must notice: a cut message that each leaves to the other
+/// would be passed to and fro for ever.
+#[test]
+fn a_stream_may_end_at_any_byte() {
+    let parts = [message(b'H', b"x"), message(b'd', b"ab"), message(b'd', b"cde")];
+    let stream = parts.concat();
+    let borders = [parts[0].len(), parts[0].len() + parts[1].len()];
+    for open in [true, false] {
+        for end in 0..stream.len() {
+            let came = run(&stream[..end], &[], Start::Messages, open);
+            let data: &[u8] = if open && end >= borders[1] { b"ab" } else { b"" };
+            assert_eq!(came.data, data, "{end} bytes");
+            let rest: &[u8] = if end >= borders[0] { &parts[0] } else { &came.rest };
+            assert_eq!(came.rest, rest, "{end} bytes");
+        }
+    }
+}
+
 #[test]
 fn data_that_nobody_wants_is_thrown_away() {
     let large = vec![7; 3 * BUFFER];
