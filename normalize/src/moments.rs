@@ -197,3 +197,32 @@ pub(crate) fn is_known(x: f32) -> bool {
     // Not `is_finite`: this compiles to a subtraction and a comparison.
     x - x == 0.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_of_rows_is_added_in_their_order() {
+        for (rows, width) in [(1, 1), (3, 105), (4, 8), (7, 33), (64, 5), (256, 105)] {
+            let value = |i: usize| if i % 11 == 4 { f32::NAN } else { (i * 37 % 101) as f32 / 7.0 };
+            let values: Vec<f32> = (0..rows * width).map(value).collect();
+            let mut moments = Moments::none(width);
+            moments.add(&[&values], true);
+            for column in 0..width {
+                let known = || values[column..].iter().step_by(width).filter(|x| x.is_finite());
+                let sum = known().fold(0.0, |sum, x| sum + f64::from(*x));
+                let count = known().count();
+                let mean = if count > 0 { sum / count as f64 } else { 0.0 };
+                let square = |x: &f32| (f64::from(*x) - mean) * (f64::from(*x) - mean);
+                let squares = known().fold(0.0, |sum, x| sum + square(x));
+                let place = format!("column {column} of {rows} x {width}");
+                assert_eq!(moments.count[column] as usize, count, "{place}");
+                assert_eq!(moments.mean[column].to_bits(), mean.to_bits(), "{place}");
+                assert_eq!(moments.squares[column].to_bits(), squares.to_bits(), "{place}");
+                let min = known().copied().fold(f32::INFINITY, f32::min);
+                assert_eq!(moments.min[column], min, "{place}");
+            }
+        }
+    }
+}

@@ -110,4 +110,30 @@ mod tests {
         check(-3.0e38, [-f32::MAX, -3.0]);
         check(2.0, [f32::MAX, 2.0]);
     }
+
+    #[test]
+    fn a_row_of_any_width_is_scaled_value_by_value() {
+        for width in 1..70 {
+            for clip in [None, Some(1.5)] {
+                let columns: Vec<ColumnScaling> = (0..width)
+                    .map(|i| ColumnScaling {
+                        // The last one has a limit of its own.
+                        clip: clip.filter(|_| i + 1 < width),
+                        ..ColumnScaling::affine("x", i as f64 / 3.0, 0.7 + i as f64, 0.0)
+                    })
+                    .collect();
+                let numbers = Numbers::new(&columns, None);
+                let row: Vec<f32> = (0..width)
+                    .map(|i| if i % 5 == 3 { f32::NAN } else { (i * i) as f32 * 0.37 - 9.0 })
+                    .collect();
+                let mut out = vec![9.0; width];
+                numbers.scale(&row, &mut out);
+                for (i, (&x, out)) in row.iter().zip(&out).enumerate() {
+                    let (offset, factor) = (numbers.offset[i], numbers.factor[i]);
+                    let expected = scaled(x, x - offset, factor, numbers.limit[i]);
+                    assert_eq!(out.to_bits(), expected.to_bits(), "column {i} of {width}");
+                }
+            }
+        }
+    }
 }

@@ -7,17 +7,19 @@ use crate::{
         rounds::{Method as _, Outcome},
     },
     method::{Method, Work},
+    passes::Pages,
 };
 
 const STAGE: &str = "normalize";
 
 /// Name of the case, ours, its floor.
-const COMPARISONS: [(&str, Method, Method); 5] = [
+const COMPARISONS: [(&str, Method, Method); 6] = [
     ("fill-shuffled", Method::Fill(Kind::Plain), Method::Copy(Kind::Plain)),
     ("fill-shuffled-one-thread-floor", Method::Fill(Kind::Plain), Method::CopySequentially),
     ("fill-reference-last", Method::Fill(Kind::Last), Method::Copy(Kind::Last)),
     ("fill-reference-column", Method::Fill(Kind::Close), Method::Copy(Kind::Close)),
-    ("fit-apply", Method::Prepare, Method::Passes),
+    ("fit-apply", Method::Prepare, Method::Passes(Pages::Large)),
+    ("fit-apply-ordinary-pages-floor", Method::Prepare, Method::Passes(Pages::Ordinary)),
 ];
 
 /// Every method that some comparison needs, once; what is compared takes turns.

@@ -84,9 +84,19 @@ impl Fill {
 
     /// Fills the next batch.
     pub(crate) fn next(&mut self) {
+        self.batch = (self.batch + 1) % self.batches.len();
+        self.fill(self.batch as usize % SLOTS);
+    }
+
+    /// Fills the next batch in place of the one before.
+    pub(crate) fn next_in_one_slot(&mut self) {
+        self.batch = (self.batch + 1) % self.batches.len();
+        self.fill(0);
+    }
+
+    fn fill(&mut self, slot: usize) {
         let Fill { rows, index, batches, filler, slots, batch, .. } = self;
-        *batch = (*batch + 1) % batches.len();
-        filler.fill(&mut slots[*batch as usize % SLOTS], rows, index, batches, *batch);
+        filler.fill(&mut slots[slot], rows, index, batches, *batch);
     }
 
     /// The next batch for a floor: its slot, and the first rows of its windows.
@@ -100,7 +110,8 @@ impl Fill {
     pub(crate) fn first(&mut self, batches: u64) -> Vec<f32> {
         let mut values = Vec::new();
         for batch in 0..batches {
-            self.filler.fill(&mut self.slots[0], &self.rows, &self.index, &self.batches, batch);
+            self.batch = batch;
+            self.fill(0);
             values.extend_from_slice(self.slots[0].parts_mut().0.inputs);
         }
         values

@@ -8,7 +8,8 @@ use crate::{
         rounds::Method as _,
         sample::{Clock, Sample, Whose},
     },
-    passes, prepare,
+    passes::{self, Pages},
+    prepare,
     workload::{self, FEATURES, Size},
 };
 use millstream_normalize::Split;
@@ -21,14 +22,16 @@ use std::{hint::black_box, num::NonZeroUsize};
 pub(crate) enum Method {
     /// Ours.
     Fill(Kind),
+    /// Ours, always into the same slot.
+    FillOneSlot,
     /// The floor of filling: the same spans into the same slots.
     Copy(Kind),
     /// The same on one thread.
     CopySequentially,
     /// Ours.
     Prepare,
-    /// The floor of preparing: the same memory read, then read and written.
-    Passes,
+    /// The floor of preparing: the same memory read, then read and written to fresh memory.
+    Passes(Pages),
     /// Another library, by its name in `peers.py`.
     Peer(&'static str),
 }
@@ -40,13 +43,15 @@ impl crate::harness::rounds::Method for Method {
     fn describe(self) -> String {
         let name = match self {
             Method::Fill(kind) => return format!("ours: fill, {}", kind.describe()),
+            Method::FillOneSlot => "ours: fill, no reference, one slot",
             Method::Copy(Kind::Plain) => "floor: parallel memcpy of the same spans",
             Method::Copy(kind) => {
                 return format!("floor: parallel memcpy of the spans of {}", kind.describe());
             }
             Method::CopySequentially => "floor: sequential memcpy of the same spans",
             Method::Prepare => "ours: fit and apply",
-            Method::Passes => "floor: two streaming passes",
+            Method::Passes(Pages::Large) => "floor: two streaming passes, large pages",
+            Method::Passes(Pages::Ordinary) => "floor: two streaming passes, ordinary pages",
             Method::Peer(name) => name,
         };
         name.to_owned()
@@ -97,6 +102,9 @@ impl Work {
     pub(crate) fn measure(&mut self, method: Method) -> Result<Sample<()>, Failure> {
         match method {
             Method::Fill(kind) => self.batches(kind, |pool, fill| pool.install(|| fill.next())),
+            Method::FillOneSlot => {
+                self.batches(Kind::Plain, |pool, fill| pool.install(|| fill.next_in_one_slot()))
+            }
             Method::Copy(kind) => {
                 self.batches(kind, |pool, fill| pool.install(|| copies::parallel(fill)))
             }
@@ -108,9 +116,9 @@ impl Work {
                 let rows = self.pool.install(|| prepare::run(&self.panel, &self.split))?;
                 stop(clock, &rows)
             }
-            Method::Passes => {
+            Method::Passes(pages) => {
                 let clock = Clock::start(Whose::Own)?;
-                let copy = self.pool.install(|| passes::run(&self.panel));
+                let copy = self.pool.install(|| passes::run(&self.panel, pages));
                 stop(clock, &copy)
             }
             Method::Peer(_) => Err(format!("{} is another program", method.describe()).into()),

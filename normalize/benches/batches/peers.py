@@ -3,15 +3,19 @@
     peers.py <peer> <folder>
 
 The folder holds the panel, the first rows of all windows in the order of an epoch, the numbers to
-scale with and what ours made of them. Every peer first makes the same batches (or the same scaled
-table) and compares them; then it warms up, and then its clock runs. Reading files and scaling
-beforehand, where a peer does that, are not measured. The last line on stdout is the result as JSON.
+scale with and what ours made of them. Every peer makes the same batches (or the same scaled table)
+and compares them; it warms up before its clock runs. Reading files and scaling beforehand, where a
+peer does that, are not measured. The last line on stdout is the result as JSON.
+
+Who writes batches to memory of its own has as many buffers in turn as ours has slots: a batch is
+still in use while the next one is made.
 """
 
 import json
 import resource
 import sys
 import time
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +32,7 @@ class Work:
         self.rows, self.features = shape["rows"], shape["features"]
         self.lookback, self.batch = shape["lookback"], shape["batch"]
         self.batches, self.threads = shape["batches"], shape["threads"]
+        self.slots = shape["slots"]
         self.panel = self.read("panel.f32", np.float32).reshape(-1, self.features)
         self.spans = self.read("spans.i64", np.int64)
         scaling = self.read("scaling.f64", np.float64).reshape(2, -1)
@@ -114,10 +119,11 @@ def dataloader(work, scaled, workers):
 
 def numpy_gather(work):
     spans, steps = work.batch_spans(), np.arange(work.lookback)
-    buffer = np.empty((work.batch, work.lookback, work.features), np.float32)
+    shape = (work.slots, work.batch, work.lookback, work.features)
+    buffers = cycle(np.empty(shape, np.float32))
 
     def make(first):
-        rows = first[:, None] + steps
+        rows, buffer = first[:, None] + steps, next(buffers)
         np.take(work.panel, rows, axis=0, out=buffer, mode="clip")
         np.subtract(buffer, work.mean, out=buffer)
         np.divide(buffer, work.std, out=buffer)
@@ -127,8 +133,8 @@ def numpy_gather(work):
     return f"numpy {np.__version__}, gather and normalise", lambda: make(next(spans))
 
 
-def torch_gather(work, scaled, whole_windows):
-    """Gathers rows, or whole windows from a view in which they overlap, into one buffer."""
+def torch_gather(work, scaled, whole_windows, one_buffer=False):
+    """Gathers rows, or whole windows from a view in which they overlap."""
     torch = torch_with(work.threads)
     table = torch.from_numpy(work.scaled() if scaled else work.panel)
     mean, factor = torch.from_numpy(work.mean), torch.from_numpy(1 / work.std)
@@ -137,12 +143,13 @@ def torch_gather(work, scaled, whole_windows):
         values = work.lookback * work.features
         count = work.rows - work.lookback + 1
         windows = table.as_strided((count, values), (work.features, 1))
-        buffer = torch.empty(work.batch, values)
+        shape = (work.batch, values)
     else:
-        buffer = torch.empty(work.batch * work.lookback, work.features)
+        shape = (work.batch * work.lookback, work.features)
+    buffers = cycle([torch.empty(shape) for _ in range(1 if one_buffer else work.slots)])
 
     def make(first):
-        first = torch.from_numpy(first)
+        first, buffer = torch.from_numpy(first), next(buffers)
         if whole_windows:
             torch.index_select(windows, 0, first, out=buffer)
         else:
@@ -155,6 +162,7 @@ def torch_gather(work, scaled, whole_windows):
     work.check_batches(make)
     what = "whole windows" if whole_windows else "rows"
     form = f"index_select of {what}" + ("" if scaled else " and normalise")
+    form += " into one buffer" if one_buffer else ""
     return f"torch {torch.__version__}, {form}", lambda: make(next(spans))
 
 
@@ -176,7 +184,6 @@ def standard_scaler(work, partial):
 
     form = "partial_fit and transform in parts" if partial else "fit_transform"
     run = in_parts if partial else usual
-    work.check_table(run())
     return f"scikit-learn {sklearn.__version__} StandardScaler, {form}", run
 
 
@@ -190,6 +197,7 @@ PEERS = {
     "torch-gather-normalise-windows": lambda work: torch_gather(work, False, whole_windows=True),
     "torch-index-select": lambda work: torch_gather(work, True, whole_windows=False),
     "torch-index-select-windows": lambda work: torch_gather(work, True, whole_windows=True),
+    "torch-index-select-one-buffer": lambda work: torch_gather(work, True, True, one_buffer=True),
     "standard-scaler": lambda work: standard_scaler(work, partial=False),
     "standard-scaler-partial": lambda work: standard_scaler(work, partial=True),
 }
@@ -213,7 +221,8 @@ def main():
     for _ in range(1 if once else work.batches):
         result = step()
     wall, cpu = time.perf_counter() - start, cpu_s() - cpu
-    del result
+    if once:
+        work.check_table(result)
     # A peak would be that of reading and checking. The CPU of workers that still run is unknown.
     answer = {"name": name, "wall_s": wall, "cpu_s": cpu, "peak_rss_mb": None}
     print(json.dumps(answer))

@@ -7,7 +7,7 @@
 
 use crate::{
     cases,
-    fill::Kind,
+    fill::{Kind, SLOTS},
     harness::{
         Failure, child,
         report::{Report, Skipped},
@@ -25,7 +25,7 @@ use std::{
 };
 
 /// Name in `peers.py`, and what of ours it stands beside.
-const PEERS: [(&str, Method); 11] = [
+const PEERS: [(&str, Method); 12] = [
     ("dataloader-usual-0", Method::Fill(Kind::Plain)),
     ("dataloader-usual-2", Method::Fill(Kind::Plain)),
     ("dataloader-prenormalised-0", Method::Fill(Kind::Plain)),
@@ -35,6 +35,7 @@ const PEERS: [(&str, Method); 11] = [
     ("torch-gather-normalise-windows", Method::Fill(Kind::Plain)),
     ("torch-index-select", Method::Fill(Kind::Plain)),
     ("torch-index-select-windows", Method::Fill(Kind::Plain)),
+    ("torch-index-select-one-buffer", Method::FillOneSlot),
     ("standard-scaler", Method::Prepare),
     ("standard-scaler-partial", Method::Prepare),
 ];
@@ -45,7 +46,10 @@ const CHECKED: u64 = 2;
 /// Ours and the peers.
 pub(crate) fn methods() -> Vec<Method> {
     let peers = PEERS.map(|(name, _)| Method::Peer(name));
-    [Method::Fill(Kind::Plain), Method::Prepare].into_iter().chain(peers).collect()
+    [Method::Fill(Kind::Plain), Method::FillOneSlot, Method::Prepare]
+        .into_iter()
+        .chain(peers)
+        .collect()
 }
 
 /// The Python that the peers run in, and the files that they read.
@@ -79,7 +83,7 @@ impl Peers {
         peers.write("scaled.f32", scaled.iter().flat_map(|x| x.to_ne_bytes()))?;
         let shape = serde_json::json!({
             "rows": rows, "features": FEATURES, "batch": BATCH, "batches": batches,
-            "lookback": settings.window.lookback, "threads": THREADS,
+            "lookback": settings.window.lookback, "threads": THREADS, "slots": SLOTS,
         });
         peers.write("shape.json", shape.to_string().into_bytes())?;
         Ok(peers)
