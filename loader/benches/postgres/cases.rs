@@ -2,44 +2,18 @@
 //! `bench-stages`.
 
 use crate::{
+    content::Content,
+    harness::{
+        report::{Case, Comparison, Skipped},
+        rounds::{self, Method as _},
+    },
     method::{Method, Reader, TWO},
-    rounds::{Figures, Outcome},
     workload::Table,
 };
-use serde::Serialize;
-use std::{fmt::Write as _, num::NonZeroUsize};
+use std::num::NonZeroUsize;
 
-/// What is written for programs.
-#[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    pub(crate) cases: Vec<Case>,
-    pub(crate) skipped: Vec<Skipped>,
-}
-
-/// One quantity of one reader beside its floor.
-#[derive(Debug, Serialize)]
-pub(crate) struct Case {
-    stage: &'static str,
-    case: String,
-    unit: &'static str,
-    /// Medians; the best of all rounds follow.
-    value: f64,
-    floor: f64,
-    value_best: Option<f64>,
-    floor_best: Option<f64>,
-    floor_name: String,
-    ratio: f64,
-    cpu_s: Option<f64>,
-    peak_rss_mb: Option<f64>,
-}
-
-/// Something that could not be measured.
-#[derive(Debug, Serialize)]
-pub(crate) struct Skipped {
-    stage: &'static str,
-    case: String,
-    reason: String,
-}
+/// What became of a method.
+pub(crate) type Outcome = rounds::Outcome<Method, Content>;
 
 const STAGE: &str = "loader";
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
@@ -92,24 +66,9 @@ pub(crate) fn compare(outcomes: &[Outcome]) -> Vec<Case> {
 /// Time and CPU of a reader beside those of another one, as rows per second of each.
 pub(crate) fn pair(suffix: &str, ours: &Outcome, other: &Outcome, name: &str) -> Vec<Case> {
     let rows = ours.samples.first().and_then(|sample| sample.content.rows).unwrap_or(0) as f64;
-    let case = |kind: &str, unit, figures: fn(&Outcome) -> Option<Figures>| {
-        let (own, others) = (figures(ours)?, figures(other)?);
-        Some(Case {
-            stage: STAGE,
-            case: format!("postgres{kind}{suffix}"),
-            unit,
-            value: rows / own.median,
-            floor: rows / others.median,
-            value_best: Some(rows / own.best),
-            floor_best: Some(rows / others.best),
-            floor_name: name.to_owned(),
-            ratio: others.median / own.median,
-            cpu_s: ours.cpu_s().map(|cpu| cpu.median),
-            peak_rss_mb: ours.peak_rss_mb().map(|mb| mb.median),
-        })
-    };
-    let wall = case("", "rows/s", Outcome::wall_s);
-    let cpu = case("-cpu", "rows/cpu-s", Outcome::cpu_s);
+    let both = Comparison { stage: STAGE, ours, other, other_name: name, amount: rows };
+    let wall = both.case(format!("postgres{suffix}"), "rows/s", Outcome::wall_s);
+    let cpu = both.case(format!("postgres-cpu{suffix}"), "rows/cpu-s", Outcome::cpu_s);
     wall.into_iter().chain(cpu).collect()
 }
 
@@ -132,23 +91,7 @@ fn memory(suffix: &str, ours: &Outcome) -> Option<Case> {
     })
 }
 
-impl Skipped {
-    pub(crate) fn new(case: impl Into<String>, reason: impl Into<String>) -> Self {
-        Skipped { stage: STAGE, case: case.into(), reason: reason.into() }
-    }
-}
-
-impl Report {
-    /// The ratios, for people.
-    pub(crate) fn table(&self) -> String {
-        let mut text = String::new();
-        for Case { case, floor_name, ratio, .. } in &self.cases {
-            writeln!(text, "{case:34} {ratio:5.2} of {floor_name}")
-                .expect("a String takes every write");
-        }
-        for Skipped { case, reason, .. } in &self.skipped {
-            writeln!(text, "{case:34} SKIPPED: {reason}").expect("a String takes every write");
-        }
-        text
-    }
+/// Something that could not be measured.
+pub(crate) fn skipped(case: impl Into<String>, reason: impl Into<String>) -> Skipped {
+    Skipped { stage: STAGE, case: case.into(), reason: reason.into() }
 }

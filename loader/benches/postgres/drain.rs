@@ -6,8 +6,11 @@
 //! plan, the shared snapshot, decoding, and a result. Whatever a load takes beyond this is ours.
 
 use crate::{
-    Failure,
-    sample::{Clock, Sample, Whose},
+    content::Sample,
+    harness::{
+        Failure,
+        sample::{Clock, Whose},
+    },
 };
 use millstream_loader::{SourceSettings, copy_commands};
 use postgres::{Client, NoTls};

@@ -6,19 +6,21 @@
 //! and writes the figures down; it judges none of them.
 //!
 //! ```text
-//! cargo bench -p millstream-loader --bench postgres -- [--quick] [--json FILE] [--peers PYTHON]
+//! cargo bench -p millstream-loader --bench postgres -- \
+//!     [--quick] [--json FILE] [--peers PYTHON] [--only TEXT]
 //! ```
 
-mod arguments;
 mod cases;
+mod content;
 mod drain;
 mod method;
 mod ours;
 mod peers;
 mod psql;
-mod rounds;
-mod sample;
 mod workload;
+
+#[path = "../../../stage/benches/harness/mod.rs"]
+mod harness;
 
 #[path = "../../tests/loader/support"]
 #[expect(dead_code, clippy::unwrap_used, reason = "the tests' own, which use more of it")]
@@ -27,21 +29,14 @@ mod support {
     pub(super) mod server;
 }
 
-use arguments::{Arguments, Wanted};
-use cases::{Report, Skipped};
-use method::Reader;
+use harness::{Failure, arguments::Arguments, report::Report, rounds};
+use method::{Job, Reader};
 use std::{
-    error::Error,
-    fs::File,
-    path::Path,
     process::{ExitCode, exit},
     sync::{Arc, Mutex, PoisonError},
 };
 use support::server::{Options, Server};
 use workload::Size;
-
-/// Any error: they all end up as a line on stderr.
-type Failure = Box<dyn Error + Send + Sync>;
 
 /// The tables stay in memory, and nothing but the readers is at work. Compiling plans would take
 /// time that no reader can do anything about.
@@ -66,27 +61,23 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Failure> {
-    match Arguments::parse(std::env::args().skip(1))? {
-        Wanted::Nothing => {
-            eprintln!("nothing is measured without --bench, which `cargo bench` passes");
-            Ok(())
-        }
-        Wanted::Child(job) => job.run(),
-        Wanted::Bench(arguments) => {
-            let server = Server::with(&Options { settings: &SERVER, ..Options::default() });
-            let url = workload::url(server.url())?;
-            let server = Arc::new(Mutex::new(Some(server)));
-            // The server is in a session of its own, so nobody else would stop it.
-            let interrupted = Arc::clone(&server);
-            ctrlc::set_handler(move || {
-                stop(&interrupted);
-                exit(130);
-            })?;
-            let result = bench(&arguments, &url);
-            stop(&server);
-            result
-        }
+    let mut given = std::env::args().skip(1).peekable();
+    if given.next_if(|first| first == method::CHILD).is_some() {
+        return Job::parse(given)?.run();
     }
+    let Some(arguments) = Arguments::parse(given)? else { return Ok(()) };
+    let server = Server::with(&Options { settings: &SERVER, ..Options::default() });
+    let url = workload::url(server.url())?;
+    let server = Arc::new(Mutex::new(Some(server)));
+    // The server is in a session of its own, so nobody else would stop it.
+    let interrupted = Arc::clone(&server);
+    ctrlc::set_handler(move || {
+        stop(&interrupted);
+        exit(130);
+    })?;
+    let result = bench(&arguments, &url);
+    stop(&server);
+    result
 }
 
 fn stop(server: &Mutex<Option<Server>>) {
@@ -94,23 +85,24 @@ fn stop(server: &Mutex<Option<Server>>) {
 }
 
 fn bench(arguments: &Arguments, url: &str) -> Result<(), Failure> {
-    // Now: a mistyped path should not cost minutes of measuring.
-    let json = arguments.json.as_deref().map(create).transpose()?;
+    let json = arguments.create_json()?;
     let size = if arguments.quick { Size::QUICK } else { Size::FULL };
     eprintln!("making two tables of {} rows", size.rows);
     let truth = workload::make(url, size.rows)?;
 
-    let mut methods = match &arguments.peers {
+    let mut methods = arguments.select(match &arguments.peers {
         Some(_) => peers::methods(),
         None => cases::methods(),
-    };
+    });
     let mut skipped = Vec::new();
     if arguments.peers.is_none() && psql::find().is_none() {
         let reason = "no psql on PATH or in /usr/lib/postgresql/*/bin";
-        skipped.push(Skipped::new("postgres-cpu-psql", reason));
+        skipped.push(cases::skipped("postgres-cpu-psql", reason));
         methods.retain(|method| method.reader != Reader::Psql);
     }
-    let outcomes = rounds::run(url, &methods, size.rounds, arguments.peers.as_deref(), &truth)?;
+    let outcomes = rounds::run(&methods, size.rounds, |method| {
+        method.measure(url, arguments.peers.as_deref(), &truth)
+    })?;
     let mut report = match &arguments.peers {
         Some(_) => peers::compare(&outcomes),
         None => Report { cases: cases::compare(&outcomes), skipped: Vec::new() },
@@ -121,8 +113,4 @@ fn bench(arguments: &Arguments, url: &str) -> Result<(), Failure> {
         serde_json::to_writer_pretty(file, &report)?;
     }
     workload::clear(url)
-}
-
-fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| format!("cannot create {}: {error}", path.display()).into())
 }

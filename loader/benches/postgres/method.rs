@@ -1,8 +1,14 @@
 //! The methods: who reads which table over how many connections, as a child process does it.
 
-use crate::{Failure, drain, ours, psql, sample::Sample, workload::Table};
+use crate::{
+    content::{Content, Sample},
+    drain,
+    harness::{Failure, child, rounds},
+    ours, peers, psql,
+    workload::Table,
+};
 use millstream_loader::{Columns, SourceKind, SourceSettings};
-use std::num::NonZeroUsize;
+use std::{env, num::NonZeroUsize, path::Path, process::Command};
 
 /// Who reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +45,44 @@ impl Method {
         Method::new(reader, Table::Sorted, TWO)
     }
 
-    /// What distinguishes it in a table of results.
-    pub(crate) fn describe(self) -> String {
+    /// Has it run by a child process, and checks what that read.
+    pub(crate) fn measure(
+        self,
+        url: &str,
+        python: Option<&Path>,
+        truth: &Content,
+    ) -> Result<Sample, Failure> {
+        let sample: Sample = child::answer(&mut self.command(url, python)?)?;
+        let tells = matches!(self.reader, Reader::Panel | Reader::Peer(_));
+        if tells && !sample.content.is_whole() {
+            return Err("does not tell what it read".into());
+        }
+        match sample.content.mismatch(truth) {
+            Some(mismatch) => Err(format!("read something else: {mismatch}").into()),
+            None => Ok(sample),
+        }
+    }
+
+    fn command(self, url: &str, python: Option<&Path>) -> Result<Command, Failure> {
+        if let Reader::Peer(name) = self.reader {
+            let python = python.ok_or("a peer needs a Python to run in")?;
+            return peers::command(python, name, url, self);
+        }
+        let mut command = Command::new(env::current_exe()?);
+        command.arg(CHILD).args(self.arguments(url));
+        Ok(command)
+    }
+
+    /// The arguments that make a child of this program run it.
+    fn arguments(self, url: &str) -> [String; 4] {
+        let reader = CHILDREN.iter().find(|(_, reader)| *reader == self.reader);
+        let name = reader.map_or("", |(name, _)| name);
+        [name.into(), url.into(), self.table.name().into(), self.connections.to_string()]
+    }
+}
+
+impl rounds::Method for Method {
+    fn describe(self) -> String {
         let reader = match self.reader {
             Reader::Panel => "ours",
             Reader::Wide => "ours, wide record batches",
@@ -54,13 +96,13 @@ impl Method {
         format!("{reader}{table}{connections}")
     }
 
-    /// The arguments that make a child of this program run it.
-    pub(crate) fn arguments(self, url: &str) -> [String; 4] {
-        let reader = CHILDREN.iter().find(|(_, reader)| *reader == self.reader);
-        let name = reader.map_or("", |(name, _)| name);
-        [name.into(), url.into(), self.table.name().into(), self.connections.to_string()]
+    fn is_peer(self) -> bool {
+        matches!(self.reader, Reader::Peer(_))
     }
 }
+
+/// What a child's command line begins with.
+pub(crate) const CHILD: &str = "--child";
 
 /// The names of readers on the command line of a child.
 const CHILDREN: [(&str, Reader); 5] = [

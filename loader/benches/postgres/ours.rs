@@ -1,8 +1,11 @@
 //! The loader itself: a panel, or record batches that nobody keeps.
 
 use crate::{
-    Failure,
-    sample::{Clock, Content, Sample, Whose},
+    content::{Content, Sample},
+    harness::{
+        Failure,
+        sample::{Clock, Whose},
+    },
 };
 use millstream_loader::{Columns, Loader, PostgresReader, SourceSettings};
 use millstream_stage::{Item, Panel, Source};

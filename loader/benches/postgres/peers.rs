@@ -4,10 +4,9 @@
 //! What each of them does is in `peers.py`, which versions in `requirements.txt`.
 
 use crate::{
-    Failure,
-    cases::{self, Report, Skipped},
+    cases::{self, Outcome},
+    harness::{Failure, report::Report},
     method::{Method, Reader, TWO},
-    rounds::Outcome,
     workload::{Table, middle_page},
 };
 use std::{
@@ -56,7 +55,7 @@ pub(crate) fn command(
 
 /// Ours beside every peer: a ratio above 1 means that ours takes less.
 pub(crate) fn compare(outcomes: &[Outcome]) -> Report {
-    let mut report = Report { cases: Vec::new(), skipped: Vec::new() };
+    let mut report = Report::default();
     for peer in outcomes {
         let Reader::Peer(name) = peer.method.reader else { continue };
         let connections = peer.method.connections;
@@ -70,7 +69,7 @@ pub(crate) fn compare(outcomes: &[Outcome]) -> Report {
             }
             (failure, _) => {
                 let reason = failure.as_deref().unwrap_or("ours was not measured");
-                report.skipped.push(Skipped::new(format!("postgres{suffix}"), reason));
+                report.skipped.push(cases::skipped(format!("postgres{suffix}"), reason));
             }
         }
     }

@@ -2,8 +2,11 @@
 //! /dev/null.
 
 use crate::{
-    Failure,
-    sample::{Clock, Sample, Whose},
+    content::Sample,
+    harness::{
+        Failure,
+        sample::{Clock, Whose},
+    },
     workload::{Table, middle_page},
 };
 use std::{

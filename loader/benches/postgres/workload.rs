@@ -1,7 +1,7 @@
 //! The tables that everybody reads: a market's daily features, once in the order of (symbol,
 //! date) and once in random physical order.
 
-use crate::{Failure, sample::Content};
+use crate::{content::Content, harness::Failure};
 use postgres::{Client, Config, NoTls, config::Host};
 use std::fmt::Write as _;
 
