@@ -1,0 +1,73 @@
+//! Whether both learn the same: otherwise their times would not be about the same work.
+
+use crate::{
+    bare,
+    harness::{Failure, sample::Sample},
+    ours,
+    workload::Work,
+};
+use millstream_stage::{Ending, Sink as _};
+use millstream_trainer::Trainer;
+use std::path::Path;
+use tch::Tensor;
+
+/// What an epoch took, and what it left.
+pub(crate) struct Run {
+    pub(crate) sample: Sample<()>,
+    pub(crate) learned: Learned,
+}
+
+/// The mean loss of the epoch, and the weights at its end.
+pub(crate) struct Learned {
+    pub(crate) loss: f64,
+    pub(crate) weights: Vec<(String, Tensor)>,
+}
+
+/// By how much the losses may differ, as a fraction.
+const LOSS_TOLERANCE: f64 = 1e-4;
+
+/// By how much a weight may differ, as a fraction of how far the weights have moved: both add up
+/// the same numbers, in other orders.
+const WEIGHT_TOLERANCE: f64 = 0.01;
+
+/// Lets both learn once, and gives the weights that they start from.
+///
+/// # Errors
+/// When the two learn different things.
+pub(crate) fn check(work: &Work) -> Result<Vec<(String, Tensor)>, Failure> {
+    let first = first_weights(work)?;
+    let ours = ours::run(work)?.learned;
+    let bare = bare::run(work, &first)?.learned;
+    if (ours.loss / bare.loss - 1.0).abs() > LOSS_TOLERANCE {
+        return Err(format!("a loss of {}, the bare loop has {}", ours.loss, bare.loss).into());
+    }
+    for (((name, ours), (_, bare)), (_, first)) in
+        ours.weights.iter().zip(&bare.weights).zip(&first)
+    {
+        let distance = |from: &Tensor| (ours - from).abs().max().double_value(&[]);
+        let (moved, apart) = (distance(first), distance(bare));
+        if moved == 0.0 || apart > moved * WEIGHT_TOLERANCE {
+            return Err(format!("{name} moved by {moved}, and is {apart} apart").into());
+        }
+    }
+    let kind = work.kind.describe();
+    eprintln!("{kind}: both learn the same, with a mean loss of {:.5}", ours.loss);
+    Ok(first)
+}
+
+/// The weights that the trainer starts from: those of a run that is stopped before its first step.
+fn first_weights(work: &Work) -> Result<Vec<(String, Tensor)>, Failure> {
+    let folder = tempfile::tempdir()?;
+    let mut trainer = Trainer::new(work.settings.clone(), folder.path().into(), Box::new(|_| {}))?;
+    ours::feed(&mut trainer, work.validation())?;
+    trainer.finish(Ending::Interrupted)?;
+    read_weights(folder.path())
+}
+
+/// The last weights of a run, the recurrent ones in the order libtorch wants and then the head's.
+pub(crate) fn read_weights(run: &Path) -> Result<Vec<(String, Tensor)>, Failure> {
+    let mut weights = Tensor::read_safetensors(run.join("checkpoints/last/model.safetensors"))?;
+    let order = ["weight_ih", "weight_hh", "bias_ih", "bias_hh", "head.weight", "head.bias"];
+    weights.sort_by_key(|(name, _)| order.iter().position(|part| name.contains(part)));
+    Ok(weights)
+}
