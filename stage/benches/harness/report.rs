@@ -23,6 +23,7 @@ pub(crate) struct Case {
     pub(crate) value_best: Option<f64>,
     pub(crate) floor_best: Option<f64>,
     pub(crate) floor_name: String,
+    /// The median of the rounds' ratios, which need not be that of the medians.
     pub(crate) ratio: f64,
     pub(crate) cpu_s: Option<f64>,
     pub(crate) peak_rss_mb: Option<f64>,
@@ -63,7 +64,7 @@ impl<M: Method, C> Comparison<'_, M, C> {
             value_best: Some(self.amount / own.best),
             floor_best: Some(self.amount / others.best),
             floor_name: self.other_name.to_owned(),
-            ratio: others.median / own.median,
+            ratio: own.ratio_of(&others),
             cpu_s: self.ours.cpu_s().map(|cpu| cpu.median),
             peak_rss_mb: self.ours.peak_rss_mb().map(|mb| mb.median),
         })

@@ -23,11 +23,38 @@ pub(crate) struct Outcome<M, C> {
     pub(crate) failure: Option<String>,
 }
 
-/// Best and median of one quantity over the rounds.
-#[derive(Debug, Clone, Copy)]
+/// One quantity over the rounds, of which less is better.
+#[derive(Debug, Clone)]
 pub(crate) struct Figures {
     pub(crate) best: f64,
     pub(crate) median: f64,
+    /// Round by round.
+    values: Vec<f64>,
+}
+
+impl Figures {
+    fn new(values: Vec<f64>) -> Option<Self> {
+        let best = values.iter().copied().min_by(f64::total_cmp)?;
+        Some(Figures { best, median: median(values.clone())?, values })
+    }
+
+    /// How much of this quantity `other` takes for one of ours: the median over the rounds of what
+    /// it is in each. What slows a machine down for a second slows both sides of a round, so this
+    /// varies less between runs than the ratio of two medians, each from a round of its own.
+    pub(crate) fn ratio_of(&self, other: &Figures) -> f64 {
+        if self.values.len() != other.values.len() {
+            return other.median / self.median;
+        }
+        let pairs = other.values.iter().zip(&self.values);
+        let ratios = median(pairs.map(|(other, own)| other / own).collect());
+        ratios.expect("figures are made of at least one round")
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
+    Some(f64::midpoint(values[low], values[high]))
 }
 
 impl<M: Method, C> Outcome<M, C> {
@@ -50,10 +77,7 @@ impl<M: Method, C> Outcome<M, C> {
     }
 
     fn figures(&self, quantity: impl Fn(&Sample<C>) -> Option<f64>) -> Option<Figures> {
-        let mut values: Vec<f64> = self.samples.iter().filter_map(quantity).collect();
-        values.sort_by(f64::total_cmp);
-        let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
-        Some(Figures { best: values[0], median: f64::midpoint(values[low], values[high]) })
+        Figures::new(self.samples.iter().filter_map(quantity).collect())
     }
 }
 
@@ -106,7 +130,7 @@ pub(crate) fn table<M: Method, C>(outcomes: &[Outcome<M, C>]) -> String {
         let pair = |figures: Option<Figures>| {
             figures.map_or_else(
                 || "-".to_owned(),
-                |Figures { best, median }| format!("{best:.3} / {median:.3}"),
+                |Figures { best, median, .. }| format!("{best:.3} / {median:.3}"),
             )
         };
         let peak = outcome.peak_rss_mb().map_or("-".to_owned(), |mb| format!("{:.0}", mb.median));

@@ -1,0 +1,69 @@
+//! Forecasts: the predictor as `millstream predict` runs it, Parquet file included, beside the
+//! model's forward passes alone.
+//!
+//! Both see the same batches with the same TorchScript on the same threads; what the file holds at
+//! the end must be what the forward passes gave. Loading the model is not measured on either side.
+//!
+//! ```text
+//! cargo bench -p millstream-predictor --bench forecasts -- [--quick] [--json FILE] [--only TEXT]
+//! ```
+
+mod agree;
+mod cases;
+mod checkpoint;
+mod forward;
+mod ours;
+mod workload;
+
+#[path = "../../../stage/benches/harness/mod.rs"]
+#[expect(dead_code, reason = "other benches use more of it")]
+mod harness;
+
+#[path = "../../../pipeline/src/memory.rs"]
+#[expect(dead_code, reason = "the program uses more of it")]
+mod memory;
+
+use cases::{Method, Who};
+use harness::{Failure, arguments::Arguments, report::Report, rounds};
+use std::process::ExitCode;
+use workload::{Kind, Work};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else { return Ok(()) };
+    if arguments.peers.is_some() {
+        return Err("this bench has no peers".into());
+    }
+    let json = arguments.create_json()?;
+    // As the program does before anything else, and on as many threads as it would take.
+    memory::keep_freed();
+    tch::set_num_threads(std::thread::available_parallelism()?.get().try_into()?);
+
+    let work = Kind::ALL.map(|kind| Work::new(kind, arguments.quick));
+    let work = work.into_iter().collect::<Result<Vec<_>, _>>()?;
+    work.iter().try_for_each(agree::check)?;
+    let methods = arguments.select(cases::methods());
+    let rounds = if arguments.quick { 8 } else { 20 };
+    let outcomes = rounds::run(&methods, rounds, |Method { who, kind }| {
+        let work = &work[kind as usize];
+        match who {
+            Who::Ours => ours::run(work),
+            Who::Floor => Ok(forward::run(work)?.0),
+        }
+    })?;
+    let report = Report { cases: cases::compare(&outcomes, &work), skipped: Vec::new() };
+    eprint!("\n{}\n{}", rounds::table(&outcomes), report.table());
+    if let Some(file) = json {
+        serde_json::to_writer_pretty(file, &report)?;
+    }
+    Ok(())
+}
