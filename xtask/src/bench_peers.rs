@@ -17,6 +17,10 @@ use crate::prerequisites::{self, Missing};
 use crate::workspace::Workspace;
 use crate::{postgres_server, process};
 
+/// The versions of each program's peers, relative to the workspace.
+const NORMALIZE_PEERS: &str = "normalize/benches/batches/requirements.txt";
+const LOADER_PEERS: &str = "loader/benches/postgres/requirements.txt";
+
 /// Runs the task.
 ///
 /// # Errors
@@ -27,18 +31,18 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchPeersFlags) -> Result<(), 
         .ok_or(Missing::PeersPython)?;
     let folder = workspace.metadata()?.target_directory.join("bench-peers");
 
-    let measure = |program: &Program| -> Result<Results, Error> {
+    let measure = |program: &Program, requirements: &str| -> Result<Results, Error> {
         let folder = folder.join(program.stage);
         fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
-        let requirements = workspace.root().join(program.requirements);
+        let requirements = workspace.root().join(requirements);
         let (environment, skipped) = install(program.stage, &python, &folder, &requirements)?;
         let mut results = program.run(workspace, &folder, flags.quick, Some(&environment))?;
         results.skipped.extend(skipped);
         Ok(results)
     };
-    let mut results = measure(&NORMALIZE)?;
+    let mut results = measure(&NORMALIZE, NORMALIZE_PEERS)?;
     results.extend(match postgres_server::provide() {
-        Ok(()) => measure(&LOADER)?,
+        Ok(()) => measure(&LOADER, LOADER_PEERS)?,
         Err(error) => {
             let reason = error.with_causes();
             eprintln!("SKIPPED: the readers of PostgreSQL: {reason}");
@@ -103,8 +107,8 @@ mod tests {
     #[test]
     fn every_peer_is_pinned_to_one_version() {
         let workspace = Workspace::find().unwrap();
-        for (program, peer) in [(LOADER, "connectorx=="), (NORMALIZE, "torch==")] {
-            let path = workspace.root().join(program.requirements);
+        for (file, peer) in [(LOADER_PEERS, "connectorx=="), (NORMALIZE_PEERS, "torch==")] {
+            let path = workspace.root().join(file);
             let text = fs::read_to_string(path).unwrap();
             let pins: Vec<_> = pins(&text).collect();
             assert!(pins.iter().any(|pin| pin.starts_with(peer)), "{pins:?}");

@@ -18,7 +18,7 @@ use crate::flags::{BenchStagesFlags, SetupFlags};
 use crate::workspace::Workspace;
 use crate::{postgres_server, process, setup};
 
-use program::{LOADER, NORMALIZE, Results};
+use program::{LINE, LOADER, NORMALIZE, PREDICTOR, Results, TRAINER};
 use report::{Against, Report};
 
 /// The packages with criterion benches, whose groups are named `<stage>/<case>`.
@@ -50,7 +50,10 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchStagesFlags) -> Result<(),
 
     let folder = target.join("bench-stages");
     fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
-    let mut programs = NORMALIZE.run(workspace, &folder, flags.quick, None)?;
+    let mut programs = Results::default();
+    for program in [NORMALIZE, TRAINER, PREDICTOR, LINE] {
+        programs.extend(program.run(workspace, &folder, flags.quick, None)?);
+    }
     programs.extend(loader(workspace, &folder, flags.quick)?);
     cases.extend(programs.cases);
     let report = Report::new(commit(workspace), machine::describe(), cases, programs.skipped);

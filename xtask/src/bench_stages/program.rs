@@ -28,25 +28,26 @@ pub(crate) struct Program {
     pub(crate) stage: &'static str,
     package: &'static str,
     bench: &'static str,
-    /// The versions of its peers, relative to the workspace.
-    pub(crate) requirements: &'static str,
 }
 
 /// Reading PostgreSQL.
-pub(crate) const LOADER: Program = Program {
-    stage: "loader",
-    package: "millstream-loader",
-    bench: "postgres",
-    requirements: "loader/benches/postgres/requirements.txt",
-};
+pub(crate) const LOADER: Program =
+    Program { stage: "loader", package: "millstream-loader", bench: "postgres" };
 
 /// From a panel in memory to batches.
-pub(crate) const NORMALIZE: Program = Program {
-    stage: "normalize",
-    package: "millstream-normalize",
-    bench: "batches",
-    requirements: "normalize/benches/batches/requirements.txt",
-};
+pub(crate) const NORMALIZE: Program =
+    Program { stage: "normalize", package: "millstream-normalize", bench: "batches" };
+
+/// Training steps.
+pub(super) const TRAINER: Program =
+    Program { stage: "trainer", package: "millstream-trainer", bench: "steps" };
+
+/// From a checkpoint to a file of forecasts.
+pub(super) const PREDICTOR: Program =
+    Program { stage: "predictor", package: "millstream-predictor", bench: "forecasts" };
+
+/// From a cached panel to a trained model.
+pub(super) const LINE: Program = Program { stage: "line", package: "millstream", bench: "line" };
 
 impl Program {
     /// Builds and runs the program: beside its floors, or beside the peers that a Python has.
