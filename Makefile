@@ -3,7 +3,7 @@
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help pipeline test bench-stages bench-peers lint
+.PHONY: help pipeline test bench-stages bench-peers bench-claims lint
 
 help: ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | \
@@ -20,6 +20,9 @@ bench-stages: ## Benchmark the stages against their floors
 
 bench-peers: ## Benchmark loader and normalize beside what people use today
 	cargo xtask bench-peers $(ARGS)
+
+bench-claims: ## Measure what optimisation guides promise, before and after
+	cargo xtask bench-claims $(ARGS)
 
 lint: ## Check formatting, clippy, tidy and docs
 	cargo xtask lint $(ARGS)

@@ -64,6 +64,14 @@ pub(crate) enum Task {
     /// and prints the table.
     BenchPeers(BenchPeersFlags),
 
+    /// Measure what optimisation guides promise, before and after
+    ///
+    /// Ten claims, from parallel normalisation to a panel in memory: the usual code and what takes
+    /// its place, in turns on the same data, with the validation loss of both where something is
+    /// trained. Writes claims.json and claims.md to target/bench-claims and prints the table. The
+    /// claim about queries starts a PostgreSQL server of its own, and is skipped where there is none.
+    BenchClaims(BenchClaimsFlags),
+
     /// Remove what the pipeline made in this workspace: .millstream/ and runs/
     CleanData(CleanDataFlags),
 }
@@ -107,6 +115,13 @@ pub(crate) struct BenchStagesFlags {
 #[derive(Debug, Args)]
 pub(crate) struct BenchPeersFlags {
     /// Fewer rows and rounds: a minute instead of ten, for a first look
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchClaimsFlags {
+    /// Fewer rows and rounds: a minute instead of five, for a first look
     #[arg(long)]
     pub(crate) quick: bool,
 }

@@ -4,6 +4,7 @@
 //! name, and exit codes are decided in `error.rs`. No task links libtorch or another crate of
 //! the workspace: xtask must build in seconds on a machine that has nothing yet.
 
+mod bench_claims;
 mod bench_peers;
 mod bench_stages;
 mod clean_data;
@@ -55,6 +56,7 @@ fn dispatch(task: Task) -> Result<(), Error> {
         Task::Tidy => tidy::run(&workspace),
         Task::BenchStages(flags) => bench_stages::run(&workspace, &flags),
         Task::BenchPeers(flags) => bench_peers::run(&workspace, &flags),
+        Task::BenchClaims(flags) => bench_claims::run(&workspace, &flags),
         Task::CleanData(flags) => clean_data::run(&workspace, &flags),
     }
 }
