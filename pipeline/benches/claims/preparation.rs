@@ -11,7 +11,7 @@ use crate::{
     workload::{self, BATCH, FEATURES, Size, Windows, threads},
 };
 use millstream_normalize::{Batches, Filler, FitSettings, Rank, ScalePer, SeriesRows};
-use millstream_stage::{BatchSlot, Panel, thread_pool};
+use millstream_stage::{BatchSlot, Shard, thread_pool};
 use std::hint::black_box;
 
 const NAMES: [&str; 3] = ["stock by stock", "ours, and every batch once", "ours alone"];
@@ -24,7 +24,8 @@ pub(crate) fn measure(size: &Size) -> Result<Finding, Failure> {
     let prepare = || pool.install(|| Windows::new(&panel, &workload::learn_from_all(), &settings));
 
     let prepared = prepare()?;
-    let usual = Usual { panel: &panel, settings: &settings };
+    let table = panel.shards().iter().flat_map(Shard::values).copied().collect();
+    let usual = Usual { table, settings: &settings };
     let mut slot = BatchSlot::on_heap(prepared.filler().layout());
     usual.check(&prepared, &mut slot)?;
     let series = prepared.rows.series().to_vec();
@@ -69,7 +70,8 @@ pub(crate) fn measure(size: &Size) -> Result<Finding, Failure> {
 
 /// What a script does.
 struct Usual<'a> {
-    panel: &'a Panel,
+    /// All rows, in one piece.
+    table: Vec<f32>,
     settings: &'a FitSettings,
 }
 
@@ -81,8 +83,7 @@ struct Stock {
 
 impl Usual<'_> {
     fn stock(&self, series: SeriesRows) -> Stock {
-        let values = self.panel.shards()[0].values();
-        let rows = &values[series.start * FEATURES..series.end * FEATURES];
+        let rows = &self.table[series.start * FEATURES..series.end * FEATURES];
         let numbers = numbers(rows);
         let scaled: Vec<f32> = rows
             .chunks_exact(FEATURES)
@@ -109,9 +110,6 @@ impl Usual<'_> {
 
     /// The first batch is the first windows of the first stock, and there are as many in all.
     fn check(&self, prepared: &Windows, slot: &mut BatchSlot) -> Result<(), Failure> {
-        if self.panel.shards().len() != 1 {
-            return Err("the panel is not in one piece".into());
-        }
         let stocks = prepared.rows.series();
         let count: usize = stocks.iter().map(|series| self.stock(*series).outcomes.len()).sum();
         let batches = Batches::sorted(&prepared.train, BATCH, Rank::ALONE)?;

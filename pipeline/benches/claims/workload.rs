@@ -16,18 +16,17 @@ pub(crate) struct Size {
     /// Rows of a series, where series are long.
     pub(crate) rows: usize,
     pub(crate) rounds: usize,
-    /// Rounds of training, and its steps in one of them.
+    /// Rounds of training, a step each.
     pub(crate) lessons: usize,
-    pub(crate) steps: usize,
     /// Rows of the table in PostgreSQL.
     pub(crate) table_rows: usize,
 }
 
 impl Size {
     pub(crate) const FULL: Size =
-        Size { series: 400, rows: 1000, rounds: 11, lessons: 40, steps: 2, table_rows: 300_000 };
+        Size { series: 400, rows: 1000, rounds: 11, lessons: 100, table_rows: 300_000 };
     pub(crate) const QUICK: Size =
-        Size { series: 100, rows: 1000, rounds: 5, lessons: 12, steps: 1, table_rows: 60_000 };
+        Size { series: 100, rows: 1000, rounds: 5, lessons: 20, table_rows: 60_000 };
 }
 
 /// Columns, all of them inputs; the first is the target.
