@@ -8,6 +8,7 @@ use crate::{
     contract::{check_cross_sections, schema},
     cross_section::crossed,
     error::NormalizeError,
+    fitting::{Fitting, Spread},
     labels::Labels,
     moments::{Moments, Pass, is_known},
     quantiles::fit_values,
@@ -18,7 +19,7 @@ use crate::{
     split::TrainSplit,
 };
 use millstream_stage::{
-    ColumnScaling, Curve, DataSchema, Fit, Panel, Scaling, SeriesFits, TargetKind,
+    ColumnScaling, CrossSection, DataSchema, Fit, Panel, Scaling, SeriesFits, TargetKind,
 };
 use rayon::prelude::*;
 
@@ -44,22 +45,6 @@ pub struct Fitted {
     pub warnings: Vec<String>,
 }
 
-/// A fit, and what else is known of the values it was made of.
-#[derive(Debug, Clone)]
-pub(crate) struct Fitting {
-    pub(crate) fit: Fit,
-    pub(crate) mean: f64,
-    pub(crate) spread: Spread,
-}
-
-/// Whether there is anything to scale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spread {
-    Some,
-    Constant,
-    NoValue,
-}
-
 /// Fits every column on the rows of `train`.
 ///
 /// Runs on the rayon pool it is called in.
@@ -80,16 +65,19 @@ pub fn fit(
     let recipes = Recipes::new(&settings.scale, names)?;
     let (times, series) = (spans::times(panel), spans::series(panel));
 
-    let targets = targets(panel, &schema, settings, &recipes, train, &times, &series)?;
-    let features: Vec<(usize, Recipe)> =
-        schema.features.iter().map(|name| (column_place(names, name), recipes.of(name))).collect();
+    let place = |name: &String| (column_place(names, name), recipes.of(name));
+    let features: Vec<(usize, Recipe)> = schema.features.iter().map(place).collect();
+    let labels: Vec<(usize, Recipe)> = schema.targets.iter().map(place).collect();
+    check_targets(panel, &labels)?;
     let identity: Vec<ColumnScaling> = features
         .iter()
         .map(|(at, recipe)| recipe.scaling(&names[*at], Fit::IDENTITY, 0.0))
         .collect();
     let panel_crossed = crossed(panel, &identity, &times);
     let data = Data { rows: PanelRows::new(&panel_crossed), series: &series, times: &times, train };
-    let mut fitted = data.columns(&features);
+    let moments = data.moments(&features.iter().chain(&labels));
+    let mut fitted = data.columns(&features, moments.as_ref());
+    let targets = data.targets(panel, &schema, settings, &labels, moments.as_ref());
 
     let mut scaling = Scaling {
         method: settings.scale.method.name().to_owned(),
@@ -137,73 +125,23 @@ struct Targets {
     own: Vec<Option<Vec<Fit>>>,
 }
 
-fn targets(
-    panel: &Panel,
-    schema: &DataSchema,
-    settings: &FitSettings,
-    recipes: &Recipes<'_>,
-    train: &TrainSplit,
-    times: &[i64],
-    series: &[SeriesRows],
-) -> Result<Targets, NormalizeError> {
-    let names = &panel.schema().columns;
-    let rows = PanelRows::new(panel);
-    let places: Vec<usize> = schema.targets.iter().map(|name| column_place(names, name)).collect();
-    for (&at, name) in places.iter().zip(&schema.targets) {
-        let has_value = |at: usize| rows.rows(0..rows.len()).any(|row| is_known(row[at]));
-        if !has_value(at) {
+fn check_targets(panel: &Panel, targets: &[(usize, Recipe)]) -> Result<(), NormalizeError> {
+    let (names, rows) = (&panel.schema().columns, PanelRows::new(panel));
+    let has_value = |at: usize| rows.rows(0..rows.len()).any(|row| is_known(row[at]));
+    match targets.iter().find(|(at, _)| !has_value(*at)) {
+        None => Ok(()),
+        Some((at, _)) => {
             let with_values = (0..names.len()).filter(|&at| has_value(at));
-            return Err(NormalizeError::EmptyTarget {
-                column: name.clone(),
+            Err(NormalizeError::EmptyTarget {
+                column: names[*at].clone(),
                 rows: rows.len(),
                 columns: with_values.map(|at| names[at].clone()).collect(),
-            });
+            })
         }
     }
-    let cross_section = settings.target.cross_section;
-    let labels = Labels::raw(&rows, series, times, &places, schema, cross_section);
-    let methods: Vec<(ScaleMethod, ScalePer)> = schema
-        .targets
-        .iter()
-        .map(|name| match schema.target_kind {
-            // Classes are no quantities.
-            TargetKind::Direction => (ScaleMethod::None, ScalePer::Feature),
-            _ => (recipes.of(name).method, recipes.of(name).per),
-        })
-        .collect();
-    let values = |series: &[SeriesRows], target: usize| -> Vec<f32> {
-        let of = |series| labels.of_part(target, series, times, train.part());
-        series.par_iter().flat_map_iter(of).collect()
-    };
-    let common: Vec<Fitting> = (0..schema.targets.len())
-        .into_par_iter()
-        .map(|target| fit_values(methods[target].0, &mut values(series, target)))
-        .collect();
-    let own = |series: &SeriesRows| {
-        let fits: Vec<Option<Fit>> = (0..schema.targets.len())
-            .map(|target| match methods[target] {
-                (_, ScalePer::Feature) => None,
-                (method, ScalePer::Series) => {
-                    let values = &mut values(std::slice::from_ref(series), target);
-                    own_fit(method, values)
-                }
-            })
-            .collect();
-        or_common(fits, &common)
-    };
-    let columns = schema.targets.iter().zip(&common).map(|(name, fitting)| ColumnScaling {
-        cross_section,
-        fit: fitting.fit.clone(),
-        ..ColumnScaling::affine(name.clone(), 0.0, 1.0, fitting.mean)
-    });
-    Ok(Targets {
-        columns: columns.collect(),
-        spread: common.iter().map(|fitting| fitting.spread).collect(),
-        own: series.par_iter().map(own).collect(),
-    })
 }
 
-/// The data that inputs are fitted on.
+/// The data that is fitted on.
 struct Data<'a> {
     rows: PanelRows<'a>,
     series: &'a [SeriesRows],
@@ -212,38 +150,106 @@ struct Data<'a> {
 }
 
 impl Data<'_> {
+    /// The moments of all columns, if one of these is fitted by them.
+    fn moments<'r>(
+        &self,
+        columns: &(impl Iterator<Item = &'r (usize, Recipe)> + Clone),
+    ) -> Option<Moments> {
+        if !columns.clone().any(|(_, recipe)| is_fitted_by_moments(recipe.method)) {
+            return None;
+        }
+        let mut log = vec![false; self.rows.width()];
+        let with = |method| columns.clone().filter(move |(_, recipe)| recipe.method == method);
+        with(ScaleMethod::Log1p).for_each(|(at, _)| log[*at] = true);
+        let extremes = with(ScaleMethod::Minmax).next().is_some();
+        Some(Pass { rows: &self.rows, keep: &self.keep(), log: &log, extremes }.run())
+    }
+
     /// Fits the columns that are not relative to their window; those come out as they are.
-    fn columns(&self, columns: &[(usize, Recipe)]) -> Vec<Fitting> {
-        use ScaleMethod::{Log1p, Minmax, None, RankNormal, Robust, Zscore};
-        let by_moments = |recipe: &Recipe| {
-            !recipe.is_relative() && matches!(recipe.method, Zscore | Minmax | Log1p)
+    fn columns(&self, columns: &[(usize, Recipe)], moments: Option<&Moments>) -> Vec<Fitting> {
+        let sorted = |method| matches!(method, ScaleMethod::Robust | ScaleMethod::RankNormal);
+        let keep = match columns.iter().any(|(_, recipe)| sorted(recipe.method)) {
+            true => self.keep(),
+            false => Vec::new(),
         };
-        let keep = self.keep();
-        let moments = columns.iter().any(|(_, recipe)| by_moments(recipe)).then(|| {
-            let mut log = vec![false; self.rows.width()];
-            let logged = columns.iter().filter(|(_, recipe)| recipe.method == Log1p);
-            logged.for_each(|(at, _)| log[*at] = true);
-            let extremes = columns.iter().any(|(_, recipe)| recipe.method == Minmax);
-            Pass { rows: &self.rows, keep: &keep, log: &log, extremes }.run()
-        });
-        columns
-            .par_iter()
-            .map(|(at, recipe)| match (recipe.method, &moments) {
-                _ if recipe.is_relative() => Fitting::identity(),
-                (Zscore | Minmax | Log1p, Some(moments)) => {
-                    Fitting::of_moments(recipe.method, moments, *at)
-                }
-                (Robust | RankNormal, _) => {
-                    let rows = self.rows.rows(0..self.rows.len()).zip(&keep);
-                    let kept = rows.filter(|(_, keep)| **keep).map(|(row, _)| row[*at]);
-                    fit_values(
-                        recipe.method,
-                        &mut kept.filter(|x| is_known(*x)).collect::<Vec<_>>(),
-                    )
-                }
-                (None, _) | (_, Option::None) => Fitting::identity(),
+        let fit = |(at, recipe): &(usize, Recipe)| match moments {
+            _ if recipe.is_relative() => Fitting::identity(),
+            Some(moments) if is_fitted_by_moments(recipe.method) => {
+                Fitting::of_moments(recipe.method, moments, *at)
+            }
+            _ if sorted(recipe.method) => {
+                let rows = self.rows.rows(0..self.rows.len()).zip(&keep);
+                let kept = rows.filter(|(_, keep)| **keep).map(|(row, _)| row[*at]);
+                let mut known: Vec<f32> = kept.filter(|x| is_known(*x)).collect();
+                fit_values(recipe.method, &mut known)
+            }
+            _ => Fitting::identity(),
+        };
+        columns.par_iter().map(fit).collect()
+    }
+
+    /// Fits the targets, whose raw values are those of `panel`.
+    fn targets(
+        &self,
+        panel: &Panel,
+        schema: &DataSchema,
+        settings: &FitSettings,
+        targets: &[(usize, Recipe)],
+        moments: Option<&Moments>,
+    ) -> Targets {
+        let Data { series, times, train, .. } = *self;
+        let (kind, cross_section) = (schema.target_kind, settings.target.cross_section);
+        let methods: Vec<(ScaleMethod, ScalePer)> = targets
+            .iter()
+            .map(|(_, recipe)| match kind {
+                // Classes are no quantities.
+                TargetKind::Direction => (ScaleMethod::None, ScalePer::Feature),
+                _ => (recipe.method, recipe.per),
             })
-            .collect()
+            .collect();
+        // Labels that are a column's values have its moments, and need not be collected.
+        let of_column = |target: usize| {
+            let (at, recipe) = &targets[target];
+            let plain = kind == TargetKind::Value
+                && [cross_section, recipe.cross_section] == [CrossSection::None; 2]
+                && is_fitted_by_moments(recipe.method);
+            Some(Fitting::of_moments(recipe.method, moments.filter(|_| plain)?, *at))
+        };
+        let mut common: Vec<Option<Fitting>> = (0..targets.len()).map(of_column).collect();
+        let per_series = |target: usize| methods[target].1 == ScalePer::Series;
+        let collected = (0..targets.len()).any(|i| common[i].is_none() || per_series(i));
+        let labels = collected.then(|| {
+            let places: Vec<usize> = targets.iter().map(|(at, _)| *at).collect();
+            Labels::raw(&PanelRows::new(panel), series, times, &places, schema, cross_section)
+        });
+        let values = |series: &[SeriesRows], target: usize| -> Vec<f32> {
+            let labels = labels.as_ref().expect("labels are there if a target is not all moments");
+            let of = |series| labels.of_part(target, series, times, train.part());
+            series.par_iter().flat_map_iter(of).collect()
+        };
+        let collect = |target: usize| fit_values(methods[target].0, &mut values(series, target));
+        let common: Vec<Fitting> = common
+            .par_iter_mut()
+            .enumerate()
+            .map(|(target, fitting)| fitting.take().unwrap_or_else(|| collect(target)))
+            .collect();
+        let own = |series: &SeriesRows| {
+            let fit = |target: usize| {
+                let values = |target| values(std::slice::from_ref(series), target);
+                per_series(target).then(|| own_fit(methods[target].0, &mut values(target)))?
+            };
+            or_common((0..targets.len()).map(fit).collect(), &common)
+        };
+        let columns = schema.targets.iter().zip(&common).map(|(name, fitting)| ColumnScaling {
+            cross_section,
+            fit: fitting.fit.clone(),
+            ..ColumnScaling::affine(name.clone(), 0.0, 1.0, fitting.mean)
+        });
+        Targets {
+            columns: columns.collect(),
+            spread: common.iter().map(|fitting| fitting.spread).collect(),
+            own: series.par_iter().map(own).collect(),
+        }
     }
 
     /// By series, the fits of its own, where a column is fitted per series.
@@ -286,6 +292,11 @@ impl Data<'_> {
     }
 }
 
+/// Whether moments are all that a method needs.
+fn is_fitted_by_moments(method: ScaleMethod) -> bool {
+    matches!(method, ScaleMethod::Zscore | ScaleMethod::Minmax | ScaleMethod::Log1p)
+}
+
 /// The fit of one series; none where it has no spread to go by.
 pub(crate) fn own_fit(method: ScaleMethod, values: &mut [f32]) -> Option<Fit> {
     let fitting = fit_values(method, values);
@@ -300,46 +311,6 @@ fn or_common(own: Vec<Option<Fit>>, common: &[Fitting]) -> Option<Vec<Fit>> {
             .map(|(own, all)| own.unwrap_or_else(|| all.fit.clone()))
             .collect()
     })
-}
-
-impl Fitting {
-    pub(crate) fn identity() -> Self {
-        Fitting { fit: Fit::IDENTITY, mean: 0.0, spread: Spread::Some }
-    }
-
-    /// With this offset and scale. A column that is constant or has no value at all keeps its
-    /// unit: its scale is 1, never 0 and never infinite.
-    pub(crate) fn affine(curve: Curve, offset: f64, scale: f64, mean: f64) -> Self {
-        // Below what f32 can resolve around the offset, the spread is rounding noise.
-        let spread = scale.is_finite()
-            && scale > f64::from(f32::EPSILON) * offset.abs()
-            && scale > f64::from(f32::MIN_POSITIVE);
-        let scale = if spread { scale } else { 1.0 };
-        let spread = if spread { Spread::Some } else { Spread::Constant };
-        Fitting { fit: Fit { curve, offset, scale }, mean, spread }
-    }
-
-    pub(crate) fn no_value() -> Self {
-        Fitting { spread: Spread::NoValue, ..Fitting::identity() }
-    }
-
-    fn of_moments(method: ScaleMethod, moments: &Moments, at: usize) -> Self {
-        if moments.count[at] == 0 {
-            return Fitting::no_value();
-        }
-        let mean = moments.mean[at];
-        match method {
-            ScaleMethod::Minmax => {
-                let (min, max) = (f64::from(moments.min[at]), f64::from(moments.max[at]));
-                Fitting::affine(Curve::Linear, min, max - min, mean)
-            }
-            ScaleMethod::Log1p => {
-                let raw = Curve::Log1p.invert(mean);
-                Fitting::affine(Curve::Log1p, mean, moments.deviation(at), raw)
-            }
-            _ => Fitting::affine(Curve::Linear, mean, moments.deviation(at), mean),
-        }
-    }
 }
 
 fn column_place(names: &[String], name: &str) -> usize {

@@ -57,6 +57,7 @@ mod cross_section;
 mod error;
 mod fill;
 mod fit;
+mod fitting;
 mod folds;
 mod labels;
 mod moments;

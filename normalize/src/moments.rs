@@ -1,8 +1,8 @@
 //! Mean, variance, minimum and maximum of every column at once, NaN-aware, in f64.
 //!
-//! Rows are summed in chunks of a fixed size that stay in cache for a second look, and the chunks
-//! merged up a tree of a fixed shape (Chan et al.): the result has the same bits on any number of
-//! threads and wherever shards are cut, and a pass over the data is all it takes.
+//! Rows are summed in chunks of a fixed size, and the chunks merged up a tree of a fixed shape (Chan
+//! et al.): the result has the same bits on any number of threads and wherever shards are cut, and a
+//! pass over the data is all it takes.
 
 use crate::{spans::PanelRows, wide::wide};
 use std::ops::Range;
@@ -86,6 +86,28 @@ impl Pass<'_> {
     }
 }
 
+/// The first value of each column that is there; 0 where none is.
+fn first_values(spans: &[&[f32]], width: usize) -> Vec<f64> {
+    let mut first = vec![f64::NAN; width];
+    for row in spans.iter().flat_map(|rows| rows.chunks_exact(width)) {
+        let missing = first.iter_mut().zip(row).filter(|(first, _)| first.is_nan());
+        let found = missing.map(|(first, &x)| {
+            *first = if is_known(x) { f64::from(x) } else { f64::NAN };
+            first.is_nan()
+        });
+        // Mostly the first row has all of them.
+        if !found.fold(false, |any, missing| any | missing) {
+            break;
+        }
+    }
+    first.iter().map(|first| if first.is_nan() { 0.0 } else { *first }).collect()
+}
+
+/// One column of rows of this width.
+fn column(rows: &[f32], column: usize, width: usize) -> impl Iterator<Item = f32> {
+    rows.iter().skip(column).step_by(width).copied()
+}
+
 /// What [`Curve::Log1p`](millstream_stage::Curve) is, rounded to f32 as applying it does.
 fn log1p(x: f32) -> f32 {
     (f64::from(x).signum() * f64::from(x).abs().ln_1p()) as f32
@@ -107,22 +129,44 @@ impl Moments {
         (self.squares[column] / f64::from(self.count[column])).sqrt()
     }
 
-    /// Fills empty statistics from rows that stay in cache: means first, then squared distances.
+    /// Fills empty statistics from the rows of a chunk.
+    ///
+    /// Sums and squares are those of distances from the column's first value, and the mean's share
+    /// is taken off the squares afterwards: one look at the rows, and mostly no digit lost. Where
+    /// the first value was far from the others, so that more than a digit was, they are looked at
+    /// again, with distances from the mean.
     fn add(&mut self, spans: &[&[f32]], extremes: bool) {
+        let from = first_values(spans, self.mean.len());
         for rows in spans {
-            sum(rows, &mut self.mean, &mut self.count);
+            sum(rows, &from, self);
         }
-        for (mean, &count) in self.mean.iter_mut().zip(&self.count) {
-            *mean = if count > 0 { *mean / f64::from(count) } else { 0.0 };
-        }
-        for rows in spans {
-            sum_squares(rows, &self.mean, &mut self.squares);
+        for (i, from) in from.into_iter().enumerate() {
+            let all = self.squares[i];
+            let squares = self.finish(i, from);
+            if squares * 16.0 < all {
+                let from = self.mean[i];
+                let column = spans.iter().flat_map(|rows| column(rows, i, self.mean.len()));
+                let distances = column.filter(|x| is_known(*x)).map(|x| f64::from(x) - from);
+                let sums = |(sum, squares), x| (sum + x, squares + x * x);
+                (self.mean[i], self.squares[i]) = distances.fold((0.0, 0.0), sums);
+                self.finish(i, from);
+            }
         }
         if extremes {
             for rows in spans {
                 extend(rows, &mut self.min, &mut self.max);
             }
         }
+    }
+
+    /// Makes mean and squares of the sums of distances from `from` that stand in their place.
+    fn finish(&mut self, column: usize, from: f64) -> f64 {
+        let (mean, squares) = (&mut self.mean[column], &mut self.squares[column]);
+        // Of a column without values all sums are 0.
+        let distance = *mean / f64::from(self.count[column].max(1));
+        *squares = (*squares - *mean * distance).max(0.0);
+        *mean = from + distance;
+        *squares
     }
 
     fn merge(mut self, other: &Moments) -> Moments {
@@ -151,27 +195,18 @@ impl Moments {
 // In the loops below no branch depends on a value, so that they become vector instructions.
 
 wide! {
-    /// Adds rows to the sums of their columns, and counts what is there.
-    fn sum(rows: &[f32], sums: &mut [f64], counts: &mut [u32]) {
-        for row in rows.chunks_exact(sums.len()) {
-            for ((sum, count), &x) in sums.iter_mut().zip(&mut *counts).zip(row) {
+    /// Adds distances of rows from `from`, and their squares, to what stands in place of mean and
+    /// squares; and counts what is there.
+    fn sum(rows: &[f32], from: &[f64], into: &mut Moments) {
+        for row in rows.chunks_exact(from.len()) {
+            let sums = into.mean.iter_mut().zip(&mut into.squares).zip(&mut into.count);
+            for (((sum, squares), count), (&x, &from)) in sums.zip(row.iter().zip(from)) {
                 let known = is_known(x);
-                *sum += f64::from(if known { x } else { 0.0 });
+                let distance = if known { f64::from(x) - from } else { 0.0 };
+                *sum += distance;
+                *squares += distance * distance;
                 // At most CHUNK.
                 *count = count.wrapping_add(u32::from(known));
-            }
-        }
-    }
-}
-
-wide! {
-    /// Adds the squared distances of rows from the means of their columns.
-    fn sum_squares(rows: &[f32], means: &[f64], squares: &mut [f64]) {
-        for row in rows.chunks_exact(means.len()) {
-            for ((squares, &mean), &x) in squares.iter_mut().zip(means).zip(row) {
-                let distance = f64::from(x) - mean;
-                let distance = if is_known(x) { distance } else { 0.0 };
-                *squares += distance * distance;
             }
         }
     }
@@ -202,27 +237,45 @@ pub(crate) fn is_known(x: f32) -> bool {
 mod tests {
     use super::*;
 
+    fn check(values: &[f32], width: usize) {
+        let mut moments = Moments::none(width);
+        moments.add(&[values], true);
+        for column in 0..width {
+            let known = || values[column..].iter().step_by(width).filter(|x| x.is_finite());
+            let count = known().count();
+            let mean = known().map(|x| f64::from(*x)).sum::<f64>() / count.max(1) as f64;
+            let squares = known().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>();
+            let deviation = (squares / count.max(1) as f64).sqrt();
+            let place = format!("column {column} of {} x {width}", values.len() / width);
+            let Moments { count: counts, mean: means, squares: sums, min, .. } = &moments;
+            assert_eq!(counts[column] as usize, count, "{place}");
+            assert!((means[column] - mean).abs() <= 1e-13 * (mean.abs() + deviation), "{place}");
+            assert!((sums[column] - squares).abs() <= 2e-13 * squares, "{place}");
+            assert_eq!(min[column], known().copied().fold(f32::INFINITY, f32::min), "{place}");
+        }
+    }
+
     #[test]
-    fn any_number_of_rows_is_added_in_their_order() {
+    fn moments_are_those_of_two_looks() {
         for (rows, width) in [(1, 1), (3, 105), (4, 8), (7, 33), (64, 5), (256, 105)] {
             let value = |i: usize| if i % 11 == 4 { f32::NAN } else { (i * 37 % 101) as f32 / 7.0 };
-            let values: Vec<f32> = (0..rows * width).map(value).collect();
-            let mut moments = Moments::none(width);
-            moments.add(&[&values], true);
-            for column in 0..width {
-                let known = || values[column..].iter().step_by(width).filter(|x| x.is_finite());
-                let sum = known().fold(0.0, |sum, x| sum + f64::from(*x));
-                let count = known().count();
-                let mean = if count > 0 { sum / count as f64 } else { 0.0 };
-                let square = |x: &f32| (f64::from(*x) - mean) * (f64::from(*x) - mean);
-                let squares = known().fold(0.0, |sum, x| sum + square(x));
-                let place = format!("column {column} of {rows} x {width}");
-                assert_eq!(moments.count[column] as usize, count, "{place}");
-                assert_eq!(moments.mean[column].to_bits(), mean.to_bits(), "{place}");
-                assert_eq!(moments.squares[column].to_bits(), squares.to_bits(), "{place}");
-                let min = known().copied().fold(f32::INFINITY, f32::min);
-                assert_eq!(moments.min[column], min, "{place}");
-            }
+            check(&(0..rows * width).map(value).collect::<Vec<_>>(), width);
         }
+    }
+
+    #[test]
+    fn a_first_value_far_off_costs_no_digits() {
+        for far in [1e3, 1e10, 1e30] {
+            let value = |i: usize| if i == 0 { far } else { 1.0 + (i % 7) as f32 / 8.0 };
+            check(&(0..CHUNK).map(value).collect::<Vec<_>>(), 1);
+        }
+    }
+
+    #[test]
+    fn equal_values_have_no_spread_at_all() {
+        let mut moments = Moments::none(2);
+        moments.add(&[&[0.1, f32::NAN].repeat(100)], false);
+        assert_eq!((moments.mean[0], moments.squares[0]), (f64::from(0.1_f32), 0.0));
+        assert_eq!((moments.mean[1], moments.count[1]), (0.0, 0));
     }
 }

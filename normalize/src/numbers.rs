@@ -40,6 +40,26 @@ impl Numbers {
         }
     }
 
+    /// The same for so many adjacent rows as if they were one.
+    pub(crate) fn tiled(&self, rows: usize) -> Self {
+        let width = self.width();
+        let starts = || (0..rows).map(|row| row * width);
+        let curved = |start: usize| self.curved.iter().map(move |(i, f)| (start + i, f.clone()));
+        Numbers {
+            offset: self.offset.repeat(rows),
+            factor: self.factor.repeat(rows),
+            limit: self.limit.repeat(rows),
+            common_limit: self.common_limit,
+            curved: starts().flat_map(curved).collect(),
+            raw: starts().flat_map(|start| self.raw.iter().map(move |i| start + i)).collect(),
+        }
+    }
+
+    /// Values of a row.
+    pub(crate) fn width(&self) -> usize {
+        self.offset.len()
+    }
+
     /// Scales one row. A missing value becomes zero, but stays NaN in a column that waits for its
     /// window's reference.
     pub(crate) fn scale(&self, row: &[f32], out: &mut [f32]) {
@@ -133,6 +153,9 @@ mod tests {
                     let expected = scaled(x, x - offset, factor, numbers.limit[i]);
                     assert_eq!(out.to_bits(), expected.to_bits(), "column {i} of {width}");
                 }
+                let mut tile = vec![9.0; 3 * width];
+                numbers.tiled(3).scale(&row.repeat(3), &mut tile);
+                assert_eq!(tile, out.repeat(3), "three rows of {width}");
             }
         }
     }

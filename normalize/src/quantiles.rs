@@ -1,7 +1,7 @@
 //! Fitting one column from its collected values: what needs them sorted, or has few of them.
 
 use crate::{
-    fit::{Fitting, Spread},
+    fitting::{Fitting, Spread},
     settings::ScaleMethod,
 };
 use millstream_stage::Curve;

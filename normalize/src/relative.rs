@@ -3,7 +3,8 @@
 
 use crate::{
     error::NormalizeError,
-    fit::{FitSettings, Fitting, own_fit},
+    fit::{FitSettings, own_fit},
+    fitting::Fitting,
     moments::is_known,
     quantiles::fit_values,
     recipe::Recipe,

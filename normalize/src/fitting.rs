@@ -1,0 +1,60 @@
+//! [`Fitting`]: what was learned of one column.
+
+use crate::{moments::Moments, settings::ScaleMethod};
+use millstream_stage::{Curve, Fit};
+
+/// A fit, and what else is known of the values it was made of.
+#[derive(Debug, Clone)]
+pub(crate) struct Fitting {
+    pub(crate) fit: Fit,
+    pub(crate) mean: f64,
+    pub(crate) spread: Spread,
+}
+
+/// Whether there is anything to scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    Some,
+    Constant,
+    NoValue,
+}
+
+impl Fitting {
+    pub(crate) fn identity() -> Self {
+        Fitting { fit: Fit::IDENTITY, mean: 0.0, spread: Spread::Some }
+    }
+
+    /// With this offset and scale. A column that is constant or has no value at all keeps its
+    /// unit: its scale is 1, never 0 and never infinite.
+    pub(crate) fn affine(curve: Curve, offset: f64, scale: f64, mean: f64) -> Self {
+        // Below what f32 can resolve around the offset, the spread is rounding noise.
+        let spread = scale.is_finite()
+            && scale > f64::from(f32::EPSILON) * offset.abs()
+            && scale > f64::from(f32::MIN_POSITIVE);
+        let scale = if spread { scale } else { 1.0 };
+        let spread = if spread { Spread::Some } else { Spread::Constant };
+        Fitting { fit: Fit { curve, offset, scale }, mean, spread }
+    }
+
+    pub(crate) fn no_value() -> Self {
+        Fitting { spread: Spread::NoValue, ..Fitting::identity() }
+    }
+
+    pub(crate) fn of_moments(method: ScaleMethod, moments: &Moments, at: usize) -> Self {
+        if moments.count[at] == 0 {
+            return Fitting::no_value();
+        }
+        let mean = moments.mean[at];
+        match method {
+            ScaleMethod::Minmax => {
+                let (min, max) = (f64::from(moments.min[at]), f64::from(moments.max[at]));
+                Fitting::affine(Curve::Linear, min, max - min, mean)
+            }
+            ScaleMethod::Log1p => {
+                let raw = Curve::Log1p.invert(mean);
+                Fitting::affine(Curve::Log1p, mean, moments.deviation(at), raw)
+            }
+            _ => Fitting::affine(Curve::Linear, mean, moments.deviation(at), mean),
+        }
+    }
+}
