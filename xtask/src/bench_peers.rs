@@ -40,8 +40,9 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchPeersFlags) -> Result<(), 
         results.skipped.extend(skipped);
         Ok(results)
     };
-    let mut results = measure(&NORMALIZE, NORMALIZE_PEERS)?;
-    results.extend(match postgres_server::provide() {
+    let mut report = Report::new(commit(workspace), machine::describe(), flags.quick);
+    report.extend(measure(&NORMALIZE, NORMALIZE_PEERS)?);
+    report.extend(match postgres_server::provide() {
         Ok(()) => measure(&LOADER, LOADER_PEERS)?,
         Err(error) => {
             let reason = error.with_causes();
@@ -49,8 +50,6 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchPeersFlags) -> Result<(), 
             LOADER.skipped(reason)
         }
     });
-    let Results { cases, skipped } = results;
-    let report = Report::new(commit(workspace), machine::describe(), cases, skipped);
     report.publish(&folder, Against::Peers)
 }
 

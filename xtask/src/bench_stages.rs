@@ -3,10 +3,14 @@
 //! Runs the criterion benches and those that are programs of their own, and turns their results
 //! into one report. It measures nothing itself; what a case does is in the bench of its stage.
 
+mod compare;
+pub(crate) mod figures;
 pub(crate) mod machine;
 mod measurements;
+mod page;
 pub(crate) mod program;
 pub(crate) mod report;
+mod stable;
 
 use std::fs;
 use std::path::Path;
@@ -18,6 +22,7 @@ use crate::flags::{BenchStagesFlags, SetupFlags};
 use crate::workspace::Workspace;
 use crate::{postgres_server, process, setup};
 
+use compare::Comparison;
 use program::{LINE, LOADER, NORMALIZE, PREDICTOR, Results, TRAINER};
 use report::{Against, Report};
 
@@ -27,50 +32,52 @@ const PACKAGES: [&str; 2] = ["millstream-stage", "millstream-prefetch"];
 /// Runs the task.
 ///
 /// # Errors
-/// When a bench fails or breaks the naming convention, or with `--compare` when a case fell behind.
+/// When a bench fails or breaks the naming convention, or with `--compare` when a stable case fell
+/// behind.
 pub(crate) fn run(workspace: &Workspace, flags: &BenchStagesFlags) -> Result<(), Error> {
     // Read first: a mistyped file name should not cost minutes of measuring.
-    let old = match &flags.compare {
-        Some(path) => Some((path, Report::read(path)?)),
-        None => None,
+    let old = flags.compare.as_deref().map(Report::read).transpose()?;
+    let report = match &flags.with {
+        Some(path) => Report::read(path)?,
+        None => measure(workspace, flags.quick)?,
     };
-    setup::run(workspace, &SetupFlags::default())?;
-    let target = workspace.metadata()?.target_directory;
-    let criterion = target.join("criterion");
-
-    let start = SystemTime::now();
-    let mut bench = bench_command(workspace, flags.quick);
-    process::run_on_stderr(bench.env("CRITERION_HOME", &criterion))?;
-
-    let measurements = measurements::read_since(&criterion, start)?;
-    if measurements.is_empty() {
-        return Err(Error::NoBenchmarks { folder: criterion });
-    }
-    let mut cases = measurements::pair(measurements)?;
-
-    let folder = target.join("bench-stages");
-    fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
-    let mut programs = Results::default();
-    for program in [NORMALIZE, TRAINER, PREDICTOR, LINE] {
-        programs.extend(program.run(workspace, &folder, flags.quick, None)?);
-    }
-    programs.extend(loader(workspace, &folder, flags.quick)?);
-    cases.extend(programs.cases);
-    let report = Report::new(commit(workspace), machine::describe(), cases, programs.skipped);
-    report.publish(&folder, Against::Floors)?;
-
-    let Some((path, old)) = old else { return Ok(()) };
-    let slower = report.slower_than(&old, flags.tolerance);
-    for case in &slower {
-        println!("slower: {case}");
-    }
-    match slower.len() {
+    let Some((path, old)) = flags.compare.as_ref().zip(old) else { return Ok(()) };
+    let comparison = Comparison::new(&old, &report, flags.tolerance);
+    comparison.outside().for_each(|change| println!("{change}"));
+    println!("{}", comparison.repeated());
+    match comparison.slower() {
         0 => Ok(()),
         count => {
             let percent = flags.tolerance * 100.0;
             Err(Error::Slower { count, percent, old: path.clone() })
         }
     }
+}
+
+/// Runs all benches and publishes their report.
+fn measure(workspace: &Workspace, quick: bool) -> Result<Report, Error> {
+    setup::run(workspace, &SetupFlags::default())?;
+    let target = workspace.metadata()?.target_directory;
+    let criterion = target.join("criterion");
+
+    let start = SystemTime::now();
+    let mut bench = bench_command(workspace, quick);
+    process::run_on_stderr(bench.env("CRITERION_HOME", &criterion))?;
+    let measurements = measurements::read_since(&criterion, start)?;
+    if measurements.is_empty() {
+        return Err(Error::NoBenchmarks { folder: criterion });
+    }
+    let mut report = Report::new(commit(workspace), machine::describe(), quick);
+    report.cases = measurements::pair(measurements)?;
+
+    let folder = target.join("bench-stages");
+    fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+    for program in [NORMALIZE, TRAINER, PREDICTOR, LINE] {
+        report.extend(program.run(workspace, &folder, quick, None)?);
+    }
+    report.extend(loader(workspace, &folder, quick)?);
+    report.publish(&folder, Against::Floors)?;
+    Ok(report)
 }
 
 /// The loader's cases, or why there are none: on a machine without PostgreSQL the other stages are

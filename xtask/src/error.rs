@@ -75,7 +75,7 @@ pub(crate) enum Error {
     #[error("{path} has schema {found}, this xtask writes and compares schema {expected}")]
     ReportSchema { path: PathBuf, found: u32, expected: u32 },
 
-    #[error("{count} case(s) fell more than {percent:.0} % behind {old}, listed above")]
+    #[error("{count} stable case(s) fell more than {percent:.0} % behind {old}, listed above")]
     Slower { count: usize, percent: f64, old: PathBuf },
 
     #[error("no terminal to ask on; pass --yes to remove without asking")]

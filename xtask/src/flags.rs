@@ -51,8 +51,10 @@ pub(crate) enum Task {
 
     /// Benchmark the stages against their floors
     ///
-    /// Writes stages.json and stages.md to target/bench-stages and prints the table. The loader's
-    /// cases start a PostgreSQL server of their own, and are skipped where there is none.
+    /// Every stage by itself and the whole training line, each in turns with its floor: some ten
+    /// minutes. Writes stages.json, stages.md and stages.html, a page with bars, to
+    /// target/bench-stages and prints the table. The loader's cases start a PostgreSQL server of
+    /// their own, and are skipped where there is none.
     BenchStages(BenchStagesFlags),
 
     /// Benchmark the loader and normalize beside what people use today
@@ -99,15 +101,20 @@ pub(crate) struct TestFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchStagesFlags {
-    /// Fewer samples: seconds instead of minutes, for a first look
+    /// Fewer rows and rounds: two minutes, for a first look
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Compare with an earlier stages.json; exit 1 when a case fell behind
+    /// Compare with an earlier stages.json: lists what became slower or faster, counts the stable
+    /// cases that did neither, and exits 1 when a stable case fell behind
     #[arg(long, value_name = "OLD.json")]
     pub(crate) compare: Option<PathBuf>,
 
-    /// By how much a case's ratio may fall, as a fraction of the old ratio
+    /// Measure nothing: compare this stages.json with the old one
+    #[arg(long, value_name = "NEW.json", requires = "compare")]
+    pub(crate) with: Option<PathBuf>,
+
+    /// By how much a case's ratio may change, as a fraction of the old ratio
     #[arg(long, value_name = "FRACTION", default_value_t = 0.10, requires = "compare")]
     pub(crate) tolerance: f64,
 }
@@ -180,5 +187,7 @@ mod tests {
     fn a_tolerance_without_a_comparison_is_refused() {
         assert!(parse("xtask bench-stages --tolerance 0.2").is_err());
         assert!(parse("xtask bench-stages --compare old.json --tolerance 0.2").is_ok());
+        assert!(parse("xtask bench-stages --with new.json").is_err());
+        assert!(parse("xtask bench-stages --compare old.json --with new.json").is_ok());
     }
 }

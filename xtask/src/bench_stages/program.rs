@@ -93,14 +93,6 @@ impl Program {
     }
 }
 
-impl Results {
-    /// Adds what another program measured.
-    pub(crate) fn extend(&mut self, other: Results) {
-        self.cases.extend(other.cases);
-        self.skipped.extend(other.skipped);
-    }
-}
-
 fn parse(text: &str, json: &Path) -> Result<Results, Error> {
     serde_json::from_str(text)
         .map_err(|source| Error::Json { what: json.display().to_string(), source })

@@ -1,7 +1,7 @@
-//! The report: a JSON file for programs, a table for people, and whether a case fell behind.
+//! The report: a JSON file for programs, a table and a page for people.
 //!
-//! A ratio is what is compared, never a throughput: the floor was measured in the same run on the
-//! same machine, so most of the machine cancels out.
+//! A ratio is what counts, never a throughput: the floor was measured in the same run on the same
+//! machine, so most of the machine cancels out. Reports are compared in `compare.rs`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::figures::{cell, rate};
 use super::machine::Machine;
+use super::page;
+use super::program::Results;
 use crate::error::Error;
 
 /// Grows when a field changes its meaning.
@@ -21,9 +24,12 @@ pub(crate) struct Report {
     schema: u32,
     commit: Option<String>,
     machine: Machine,
-    cases: Vec<Case>,
+    /// Whether it was a first look, with fewer rows and rounds.
     #[serde(default)]
-    skipped: Vec<Skipped>,
+    quick: bool,
+    pub(crate) cases: Vec<Case>,
+    #[serde(default)]
+    pub(crate) skipped: Vec<Skipped>,
 }
 
 /// One measured case.
@@ -31,7 +37,7 @@ pub(crate) struct Report {
 pub(crate) struct Case {
     pub(crate) stage: String,
     pub(crate) case: String,
-    /// "bytes/s", "items/s", "rows/s", "rows/cpu-s", or "bytes" where less is better.
+    /// "bytes/s", "items/s", "rows/s", "rows/cpu-s", "windows/s", or "bytes" where less is better.
     pub(crate) unit: String,
     pub(crate) value: f64,
     pub(crate) floor: f64,
@@ -64,7 +70,7 @@ pub(crate) enum Against {
 
 impl Against {
     /// The name of the JSON file, the heading of the other column, and what a ratio means.
-    fn words(self) -> [&'static str; 3] {
+    pub(super) fn words(self) -> [&'static str; 3] {
         match self {
             Self::Floors => ["stages", "floor", "1.00 is the floor, lower is worse"],
             Self::Peers => ["peers", "peer", "above 1.00 ours takes less than the peer"],
@@ -72,14 +78,23 @@ impl Against {
     }
 }
 
+impl Case {
+    /// What a case is called, in a report and in the list of those that are stable.
+    pub(crate) fn name(&self) -> String {
+        format!("{}/{}", self.stage, self.case)
+    }
+}
+
 impl Report {
-    pub(crate) fn new(
-        commit: Option<String>,
-        machine: Machine,
-        cases: Vec<Case>,
-        skipped: Vec<Skipped>,
-    ) -> Self {
-        Self { schema: SCHEMA, commit, machine, cases, skipped }
+    /// A run in which nothing was measured yet.
+    pub(crate) fn new(commit: Option<String>, machine: Machine, quick: bool) -> Self {
+        Self { schema: SCHEMA, commit, machine, quick, cases: Vec::new(), skipped: Vec::new() }
+    }
+
+    /// Adds what a program measured.
+    pub(crate) fn extend(&mut self, results: Results) {
+        self.cases.extend(results.cases);
+        self.skipped.extend(results.skipped);
     }
 
     /// Writes the report to a folder, for programs and for people, and prints its table.
@@ -88,17 +103,19 @@ impl Report {
     /// When a file cannot be written.
     pub(crate) fn publish(&self, folder: &Path, against: Against) -> Result<(), Error> {
         let [name, ..] = against.words();
-        let json = folder.join(format!("{name}.json"));
-        fs::write(&json, self.json()).map_err(Error::file("write", &json))?;
-        let markdown = folder.join(format!("{name}.md"));
-        let table = self.markdown(against);
-        fs::write(&markdown, &table).map_err(Error::file("write", &markdown))?;
+        let table = format!("{}\n\n{}", self.origin(against), self.table(against));
+        for (extension, text) in
+            [("json", &self.json()), ("md", &table), ("html", &page::render(self, against))]
+        {
+            let path = folder.join(name).with_extension(extension);
+            fs::write(&path, text).map_err(Error::file("write", &path))?;
+        }
         print!("{table}");
-        eprintln!("written to {} and {name}.md beside it", json.display());
+        eprintln!("written to {}/{name}.json, {name}.md and {name}.html", folder.display());
         Ok(())
     }
 
-    /// Reads a stages.json.
+    /// Reads a stages.json or peers.json.
     ///
     /// # Errors
     /// When the file cannot be read, or has another schema.
@@ -118,87 +135,53 @@ impl Report {
         text.expect("a report has only string keys and finite numbers or null") + "\n"
     }
 
-    fn markdown(&self, against: Against) -> String {
-        let [_, other, meaning] = against.words();
+    /// What was measured where, and what a ratio means, in two sentences.
+    pub(crate) fn origin(&self, against: Against) -> String {
+        let [_, _, meaning] = against.words();
         let commit = self.commit.as_deref().unwrap_or("unknown");
         let Machine { cpu, cores, memory_mb } = &self.machine;
+        let quick = if self.quick { ", a first look (--quick)" } else { "" };
+        format!("Commit {commit}, {cpu}, {cores} cores, {memory_mb} MB{quick}. Ratio: {meaning}.")
+    }
+
+    /// A row per case, and one for each that was skipped.
+    pub(crate) fn table(&self, against: Against) -> String {
+        let [_, other, _] = against.words();
         let mut text = format!(
-            "Commit {commit}, {cpu}, {cores} cores, {memory_mb} MB. Ratio: {meaning}.\n\n\
-             | stage | case | ours | {other} | {other} is | ratio |\n|---|---|---:|---:|---|---:|\n"
+            "| stage | case | ours | {other} | {other} is | ratio | CPU s |\n\
+             |---|---|---:|---:|---|---:|---:|\n"
         );
         for case in &self.cases {
             writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {:.2} |",
+                "| {} | {} | {} | {} | {} | {:.2} | {} |",
                 case.stage,
                 case.case,
                 rate(case.value, &case.unit),
                 rate(case.floor, &case.unit),
-                case.floor_name,
-                case.ratio
+                cell(&case.floor_name),
+                case.ratio,
+                case.cpu_s.map_or(String::new(), |cpu_s| format!("{cpu_s:.2}")),
             )
             .expect("a String takes every write");
         }
         for Skipped { stage, case, reason } in &self.skipped {
-            let reason = reason.replace('|', r"\|");
-            writeln!(text, "| {stage} | {case} | skipped | | {reason} | |")
+            let reason = cell(reason);
+            writeln!(text, "| {stage} | {case} | skipped | | {reason} | | |")
                 .expect("a String takes every write");
         }
         text
     }
-
-    /// The cases whose ratio is more than `tolerance` (a fraction) below that in `old`, each in a
-    /// sentence. Cases that only one of the two has are not compared.
-    pub(crate) fn slower_than(&self, old: &Self, tolerance: f64) -> Vec<String> {
-        let mut slower = Vec::new();
-        for case in &self.cases {
-            let same = |other: &&Case| other.stage == case.stage && other.case == case.case;
-            let Some(before) = old.cases.iter().find(same) else { continue };
-            if case.ratio < before.ratio * (1.0 - tolerance) {
-                slower.push(format!(
-                    "{}/{}: ratio {:.3}, was {:.3} ({:+.1} %)",
-                    case.stage,
-                    case.case,
-                    case.ratio,
-                    before.ratio,
-                    (case.ratio / before.ratio - 1.0) * 100.0
-                ));
-            }
-        }
-        slower
-    }
-}
-
-/// A rate or an amount with three significant digits and a decimal prefix.
-fn rate(value: f64, unit: &str) -> String {
-    let unit = match unit {
-        "bytes/s" => "B/s",
-        "bytes" => "B",
-        other => other,
-    };
-    let (scaled, prefix) = match value {
-        v if v >= 1e9 => (v / 1e9, "G"),
-        v if v >= 1e6 => (v / 1e6, "M"),
-        v if v >= 1e3 => (v / 1e3, "k"),
-        v => (v, ""),
-    };
-    let decimals = if scaled >= 99.95 {
-        0
-    } else if scaled >= 9.995 {
-        1
-    } else {
-        2
-    };
-    format!("{scaled:.decimals$} {prefix}{unit}")
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn report(cases: &[(&str, f64)]) -> Report {
+    pub(crate) fn report(cases: &[(&str, f64)]) -> Report {
         let machine = Machine { cpu: "Some CPU".into(), cores: 2, memory_mb: 8000 };
-        let cases = cases.iter().map(|(name, ratio)| Case {
+        let mut report = Report::new(Some("0123abc".into()), machine, false);
+        report.cases.extend(cases.iter().map(|(name, ratio)| Case {
             stage: "normalize".into(),
             case: (*name).into(),
             unit: "bytes/s".into(),
@@ -210,8 +193,8 @@ mod tests {
             ratio: *ratio,
             cpu_s: None,
             peak_rss_mb: None,
-        });
-        Report::new(Some("0123abc".into()), machine, cases.collect(), Vec::new())
+        }));
+        report
     }
 
     #[test]
@@ -239,8 +222,7 @@ mod tests {
             "peak_rss_mb": null}]}"#;
         fs::write(&path, old).unwrap();
         let old = Report::read(&path).unwrap();
-        assert!(old.skipped.is_empty() && old.cases[0].value_best.is_none());
-        assert_eq!(report(&[("fill", 0.8)]).slower_than(&old, 0.1), [""; 0]);
+        assert!(old.skipped.is_empty() && old.cases[0].value_best.is_none() && !old.quick);
     }
 
     #[test]
@@ -253,47 +235,33 @@ mod tests {
         assert_eq!(read("stages.json"), read("peers.json"));
         assert!(read("stages.md").contains("| floor is |"));
         assert!(read("peers.md").contains("| peer is |"));
+        assert!(read("stages.html").contains("<title>"));
     }
 
     #[test]
     fn the_table_has_a_row_per_case() {
         let mut report = report(&[("fill", 0.8)]);
-        let text = report.markdown(Against::Floors);
-        assert!(text.starts_with("Commit 0123abc, Some CPU, 2 cores, 8000 MB."), "{text}");
-        assert!(
-            text.ends_with("| normalize | fill | 8.00 GB/s | 10.0 GB/s | memcpy | 0.80 |\n"),
-            "{text}"
-        );
+        let origin = report.origin(Against::Floors);
+        assert!(origin.starts_with("Commit 0123abc, Some CPU, 2 cores, 8000 MB."), "{origin}");
+        report.cases[0].cpu_s = Some(1.5);
+        let text = report.table(Against::Floors);
+        let row = "| normalize | fill | 8.00 GB/s | 10.0 GB/s | memcpy | 0.80 | 1.50 |\n";
+        assert!(text.ends_with(row), "{text}");
         report.skipped.push(Skipped {
             stage: "loader".into(),
             case: "postgres".into(),
             reason: "no server | no programs".into(),
         });
-        let text = report.markdown(Against::Floors);
-        let line = "| loader | postgres | skipped | | no server \\| no programs | |\n";
-        assert!(text.ends_with(line), "{text}");
+        let text = report.table(Against::Floors);
+        let row = "| loader | postgres | skipped | | no server \\| no programs | | |\n";
+        assert!(text.ends_with(row), "{text}");
     }
 
     #[test]
-    fn only_a_fall_beyond_the_tolerance_counts() {
-        let old = report(&[("fill", 0.80), ("scale", 0.50), ("gone", 0.9)]);
-        let new = report(&[("fill", 0.73), ("scale", 0.44), ("fresh", 0.1)]);
-        assert_eq!(
-            new.slower_than(&old, 0.10),
-            ["normalize/scale: ratio 0.440, was 0.500 (-12.0 %)"]
-        );
-        assert_eq!(new.slower_than(&old, 0.15), [""; 0]);
-    }
-
-    #[test]
-    fn rates_have_three_digits() {
-        let check = |value: f64, unit: &str, expected: &str| {
-            assert_eq!(rate(value, unit), expected);
-        };
-        check(1.234e9, "bytes/s", "1.23 GB/s");
-        check(99.96e6, "items/s", "100 Mitems/s");
-        check(12_340.0, "items/s", "12.3 kitems/s");
-        check(5.0, "items/s", "5.00 items/s");
-        check(4.32e8, "bytes", "432 MB");
+    fn a_first_look_says_that_it_is_one() {
+        let mut report = report(&[]);
+        assert!(!report.origin(Against::Floors).contains("quick"));
+        report.quick = true;
+        assert!(report.origin(Against::Floors).contains("8000 MB, a first look (--quick)."));
     }
 }
