@@ -79,6 +79,16 @@ impl Workspace {
     pub(crate) fn cargo(&self) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(&self.root);
+        // `cargo run` tells us about xtask in these. ring's build script watches them, so with
+        // them ring and all that needs it would be compiled anew on every change between a task
+        // and a cargo started by hand.
+        let ours =
+            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        for (name, _) in env::vars_os() {
+            if name.to_str().is_some_and(ours) {
+                command.env_remove(name);
+            }
+        }
         command
     }
 
@@ -115,6 +125,17 @@ mod tests {
         fs::write(temp.path().join("xtask/Cargo.toml"), "").unwrap();
         assert_eq!(root_above(&deep), Some(temp.path()));
         assert_eq!(root_above(&temp.path().join("xtask")), Some(temp.path()));
+    }
+
+    #[test]
+    fn cargo_is_not_told_that_it_builds_for_xtask() {
+        // The test runner has them from cargo, as `cargo xtask` has.
+        assert!(env::var_os("CARGO_PKG_NAME").is_some());
+        let command = Workspace::at(Path::new(".")).cargo();
+        let removed: Vec<_> = command.get_envs().filter(|(_, value)| value.is_none()).collect();
+        for name in ["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR"] {
+            assert!(removed.iter().any(|(removed, _)| *removed == name), "{removed:?}");
+        }
     }
 
     #[test]
