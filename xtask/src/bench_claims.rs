@@ -18,8 +18,8 @@ use crate::workspace::Workspace;
 use crate::{postgres_server, process, setup};
 
 /// All claims of one run.
-#[derive(Debug, Serialize)]
-struct Report {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Report {
     commit: Option<String>,
     machine: Machine,
     claims: Vec<Claim>,
@@ -94,12 +94,23 @@ fn command(
 }
 
 impl Report {
+    /// Reads a claims.json.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
+        let text = fs::read_to_string(path).map_err(Error::file("read", path))?;
+        serde_json::from_str(&text)
+            .map_err(|source| Error::Json { what: path.display().to_string(), source })
+    }
+
     fn json(&self) -> String {
         let text = serde_json::to_string_pretty(self);
         text.expect("a report has only string keys and finite numbers or null") + "\n"
     }
 
-    fn markdown(&self) -> String {
+    /// Where it was measured, and a row per claim.
+    pub(crate) fn markdown(&self) -> String {
         let commit = self.commit.as_deref().unwrap_or("unknown");
         let Machine { cpu, cores, memory_mb } = &self.machine;
         let mut text = format!(
@@ -134,7 +145,7 @@ impl Claim {
     fn explanation(&self) -> String {
         let reason = self.reason.as_deref().unwrap_or_default();
         let sentences = [self.how.as_str(), reason].into_iter().filter(|text| !text.is_empty());
-        sentences.collect::<Vec<_>>().join(". ").replace('|', r"\|")
+        sentences.collect::<Vec<_>>().join("; ").replace('|', r"\|")
     }
 }
 
@@ -143,7 +154,7 @@ mod tests {
     use super::*;
 
     const MEASURED: &str = r#"{"claims": [
-        {"claim": "hidden states reused", "promised": "2–4 %", "measured": 0.123, "unit": "% faster",
+        {"claim": "hidden states reused", "promised": "2–4 %", "measured": 0.123, "unit": "% gain",
          "loss_before": 0.5, "loss_after": 0.500001, "how": "zeros | made once", "reason": "no GPU"},
         {"claim": "panel in memory", "promised": "10–30×", "measured": null, "unit": "× as fast",
          "loss_before": null, "loss_after": null, "how": "", "reason": "skipped: no PostgreSQL"}]}"#;
@@ -174,7 +185,7 @@ mod tests {
         assert_eq!(
             rows,
             [
-                r"| hidden states reused | 2–4 % | 0.12 % faster | 0.50000 / 0.50000 | zeros \| made once. no GPU |",
+                r"| hidden states reused | 2–4 % | 0.12 % gain | 0.50000 / 0.50000 | zeros \| made once; no GPU |",
                 "| panel in memory | 10–30× | none | – | skipped: no PostgreSQL |",
             ]
         );

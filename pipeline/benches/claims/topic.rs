@@ -71,7 +71,7 @@ impl Topic {
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Topic::Buffers => "% fewer allocations",
-            Topic::LossReads | Topic::HiddenStates | Topic::Copies => "% faster",
+            Topic::LossReads | Topic::HiddenStates | Topic::Copies => "% gain",
             Topic::Footprint => "× as many",
             _ => "× as fast",
         }

@@ -24,9 +24,9 @@ pub(crate) struct Size {
 
 impl Size {
     pub(crate) const FULL: Size =
-        Size { series: 400, rows: 1000, rounds: 11, lessons: 100, table_rows: 300_000 };
+        Size { series: 400, rows: 1000, rounds: 31, lessons: 100, table_rows: 300_000 };
     pub(crate) const QUICK: Size =
-        Size { series: 100, rows: 1000, rounds: 5, lessons: 20, table_rows: 60_000 };
+        Size { series: 100, rows: 1000, rounds: 15, lessons: 20, table_rows: 60_000 };
 }
 
 /// Columns, all of them inputs; the first is the target.
