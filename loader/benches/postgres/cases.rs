@@ -54,7 +54,7 @@ pub(crate) fn compare(outcomes: &[Outcome]) -> Vec<Case> {
     for (suffix, ours, floor) in &COMPARISONS {
         let (Some(ours), Some(floor)) = (find(ours), find(floor)) else { continue };
         let name = floor.method.describe();
-        cases.extend(pair(suffix, ours, floor, name.strip_prefix("floor: ").unwrap_or(&name)));
+        cases.extend(load(suffix, ours, floor, name.strip_prefix("floor: ").unwrap_or(&name)));
         // A psql keeps nothing that memory could be compared with.
         if floor.method.reader != Reader::Psql {
             cases.extend(memory(suffix, ours));
@@ -64,11 +64,26 @@ pub(crate) fn compare(outcomes: &[Outcome]) -> Vec<Case> {
 }
 
 /// Time and CPU of a reader beside those of another one, as rows per second of each.
-pub(crate) fn pair(suffix: &str, ours: &Outcome, other: &Outcome, name: &str) -> Vec<Case> {
+pub(crate) fn load(suffix: &str, ours: &Outcome, other: &Outcome, name: &str) -> Vec<Case> {
     let rows = ours.samples.first().and_then(|sample| sample.content.rows).unwrap_or(0) as f64;
     let both = Comparison { stage: STAGE, ours, other, other_name: name, amount: rows };
     let wall = both.case(format!("postgres{suffix}"), "rows/s", Outcome::wall_s);
     let cpu = both.case(format!("postgres-cpu{suffix}"), "rows/cpu-s", Outcome::cpu_s);
+    wall.into_iter().chain(cpu).collect()
+}
+
+/// Time and CPU of an epoch's data beside those of another way to it, as batches per second.
+pub(crate) fn epoch(
+    suffix: &str,
+    ours: &Outcome,
+    other: &Outcome,
+    name: &str,
+    batches: u64,
+) -> Vec<Case> {
+    let amount = batches as f64;
+    let both = Comparison { stage: STAGE, ours, other, other_name: name, amount };
+    let wall = both.case(format!("postgres-epoch{suffix}"), "batches/s", Outcome::wall_s);
+    let cpu = both.case(format!("postgres-epoch-cpu{suffix}"), "batches/cpu-s", Outcome::cpu_s);
     wall.into_iter().chain(cpu).collect()
 }
 

@@ -1,6 +1,6 @@
 //! What tells whether a reader read the right thing.
 
-use crate::harness::sample;
+use crate::harness::{Failure, sample};
 use serde::{Deserialize, Serialize};
 
 /// One load. Its CPU time is that of the client alone: the server's own is the same whoever reads,
@@ -19,6 +19,22 @@ pub(crate) struct Content {
 }
 
 impl Content {
+    /// What is in these rows.
+    pub(crate) fn of<'a, R: Iterator<Item = &'a [f32]>>(
+        columns: &[String],
+        rows: impl Fn() -> R,
+    ) -> Result<Self, Failure> {
+        let position = |name: &str| {
+            columns.iter().position(|column| column == name).ok_or_else(|| format!("no {name}"))
+        };
+        let (target, feature) = (position("close_pct")?, position("f001")?);
+        Ok(Content {
+            rows: Some(rows().count() as u64),
+            sum_close_pct: Some(rows().map(|row| f64::from(row[target])).sum()),
+            nulls_f001: Some(rows().filter(|row| row[feature].is_nan()).count() as u64),
+        })
+    }
+
     /// Whether everything is known that can be compared.
     pub(crate) fn is_whole(&self) -> bool {
         self.rows.is_some() && self.sum_close_pct.is_some() && self.nulls_f001.is_some()

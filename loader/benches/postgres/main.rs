@@ -17,6 +17,7 @@ mod method;
 mod ours;
 mod peers;
 mod psql;
+mod windows;
 mod workload;
 
 #[path = "../../../stage/benches/harness/mod.rs"]
@@ -29,13 +30,15 @@ mod support {
     pub(super) mod server;
 }
 
+use content::Content;
 use harness::{Failure, arguments::Arguments, report::Report, rounds};
-use method::{Job, Reader};
+use method::{Job, Reader, Truths};
 use std::{
     process::{ExitCode, exit},
     sync::{Arc, Mutex, PoisonError},
 };
 use support::server::{Options, Server};
+use windows::Epoch;
 use workload::Size;
 
 /// The tables stay in memory, and nothing but the readers is at work. Compiling plans would take
@@ -88,7 +91,13 @@ fn bench(arguments: &Arguments, url: &str) -> Result<(), Failure> {
     let json = arguments.create_json()?;
     let size = if arguments.quick { Size::QUICK } else { Size::FULL };
     eprintln!("making two tables of {} rows", size.rows);
-    let truth = workload::make(url, size.rows)?;
+    let table = workload::make(url, size.rows)?;
+    let epoch = Epoch::of(size.rows);
+    let windows = match &arguments.peers {
+        Some(_) => windows::make(url, epoch)?,
+        None => Content::default(),
+    };
+    let truths = Truths { table, windows };
 
     let mut methods = arguments.select(match &arguments.peers {
         Some(_) => peers::methods(),
@@ -101,10 +110,10 @@ fn bench(arguments: &Arguments, url: &str) -> Result<(), Failure> {
         methods.retain(|method| method.reader != Reader::Psql);
     }
     let outcomes = rounds::run(&methods, size.rounds, |method| {
-        method.measure(url, arguments.peers.as_deref(), &truth)
+        method.measure(url, arguments.peers.as_deref(), &truths)
     })?;
     let mut report = match &arguments.peers {
-        Some(_) => peers::compare(&outcomes),
+        Some(_) => peers::compare(&outcomes, epoch),
         None => Report { cases: cases::compare(&outcomes), skipped: Vec::new() },
     };
     report.skipped.extend(skipped);

@@ -4,7 +4,7 @@ use crate::{
     content::{Content, Sample},
     drain,
     harness::{Failure, child, rounds},
-    ours, peers, psql,
+    ours, peers, psql, windows,
     workload::Table,
 };
 use millstream_loader::{Columns, SourceKind, SourceSettings};
@@ -19,11 +19,20 @@ pub(crate) enum Reader {
     Wide,
     /// The loader, to record batches of one packed column.
     Packed,
+    /// The loader, to a panel that an epoch's windows are copied from.
+    Epoch,
     /// Nobody: the bytes are thrown away.
     Drain,
     Psql,
     /// Another library, by its name in `peers.py`.
     Peer(&'static str),
+}
+
+/// What the server says is there.
+pub(crate) struct Truths {
+    pub(crate) table: Content,
+    /// In the first batches of an epoch, where anybody asks for those.
+    pub(crate) windows: Content,
 }
 
 /// One way to read one table.
@@ -50,10 +59,11 @@ impl Method {
         self,
         url: &str,
         python: Option<&Path>,
-        truth: &Content,
+        truths: &Truths,
     ) -> Result<Sample, Failure> {
         let sample: Sample = child::answer(&mut self.command(url, python)?)?;
-        let tells = matches!(self.reader, Reader::Panel | Reader::Peer(_));
+        let tells = matches!(self.reader, Reader::Panel | Reader::Epoch | Reader::Peer(_));
+        let truth = if self.table == Table::Indexed { &truths.windows } else { &truths.table };
         if tells && !sample.content.is_whole() {
             return Err("does not tell what it read".into());
         }
@@ -87,6 +97,7 @@ impl rounds::Method for Method {
             Reader::Panel => "ours",
             Reader::Wide => "ours, wide record batches",
             Reader::Packed => "ours, packed record batches",
+            Reader::Epoch => "ours, an epoch's windows",
             Reader::Drain => "floor: raw drain",
             Reader::Psql => "floor: psql",
             Reader::Peer(name) => name,
@@ -105,10 +116,11 @@ impl rounds::Method for Method {
 pub(crate) const CHILD: &str = "--child";
 
 /// The names of readers on the command line of a child.
-const CHILDREN: [(&str, Reader); 5] = [
+const CHILDREN: [(&str, Reader); 6] = [
     ("panel", Reader::Panel),
     ("wide", Reader::Wide),
     ("packed", Reader::Packed),
+    ("epoch", Reader::Epoch),
     ("drain", Reader::Drain),
     ("psql", Reader::Psql),
 ];
@@ -156,6 +168,7 @@ fn read(url: &str, method: Method) -> Result<Sample, Failure> {
         Reader::Panel => ours::panel(settings, required),
         Reader::Wide => ours::batches(&settings, Columns::Wide),
         Reader::Packed => ours::batches(&settings, Columns::Packed),
+        Reader::Epoch => windows::run(settings, required),
         Reader::Drain => drain::run(url, &settings, &required),
         Reader::Psql => psql::run(url, method.table),
         Reader::Peer(name) => Err(format!("{name} is not a child of this program").into()),

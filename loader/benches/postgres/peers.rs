@@ -1,12 +1,17 @@
 //! The peers: other libraries that read PostgreSQL into columnar memory, each in its best
 //! documented way, in a Python process of its own. DuckDB, the closest, is there as it comes too.
 //!
-//! What each of them does is in `peers.py`, which versions in `requirements.txt`.
+//! Besides them, PyTorch data sets that look batches up in the database, beside a panel that they
+//! are copied from.
+//!
+//! What each of them does is in `peers.py` and `data_sets.py`, which versions in
+//! `requirements.txt`.
 
 use crate::{
     cases::{self, Outcome},
     harness::{Failure, report::Report},
     method::{Method, Reader, TWO},
+    windows::{self, Epoch},
     workload::{Table, middle_page},
 };
 use std::{
@@ -15,6 +20,11 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+
+/// Data sets backed by the database in `data_sets.py`, and over how many connections they look up
+/// an epoch's windows.
+const DATA_SETS: [(&str, NonZeroUsize); 2] =
+    [("query-per-batch-usual", NonZeroUsize::MIN), ("query-per-batch", TWO)];
 
 /// Name in `peers.py`, and how many connections it reads over.
 const PEERS: [(&str, NonZeroUsize); 6] = [
@@ -32,7 +42,10 @@ pub(crate) fn methods() -> Vec<Method> {
         .map(|connections| Method::new(Reader::Panel, Table::Sorted, connections));
     let peers = PEERS
         .map(|(name, connections)| Method::new(Reader::Peer(name), Table::Sorted, connections));
-    ours.into_iter().chain(peers).collect()
+    let data_sets = DATA_SETS
+        .map(|(name, connections)| Method::new(Reader::Peer(name), Table::Indexed, connections));
+    let epoch = Method::new(Reader::Epoch, Table::Indexed, TWO);
+    ours.into_iter().chain(peers).chain([epoch]).chain(data_sets).collect()
 }
 
 /// The command that makes a peer read a table.
@@ -44,32 +57,49 @@ pub(crate) fn command(
 ) -> Result<Command, Failure> {
     // Cargo says where the sources are when it runs a bench.
     let package = env::var_os("CARGO_MANIFEST_DIR").map_or_else(PathBuf::new, PathBuf::from);
+    let folder = package.join("benches/postgres");
     let mut command = Command::new(python);
-    command
-        .arg(package.join("benches/postgres/peers.py"))
-        .args([name, url, method.table.name()])
-        .arg(middle_page(url, method.table)?.to_string())
-        .arg(method.connections.to_string());
+    let connections = method.connections.to_string();
+    if method.table == Table::Indexed {
+        command
+            .arg(folder.join("data_sets.py"))
+            .args([name, url, method.table.name(), &connections])
+            .arg(windows::shape().to_string());
+    } else {
+        command
+            .arg(folder.join("peers.py"))
+            .args([name, url, method.table.name()])
+            .arg(middle_page(url, method.table)?.to_string())
+            .arg(connections);
+    }
     Ok(command)
 }
 
 /// Ours beside every peer: a ratio above 1 means that ours takes less.
-pub(crate) fn compare(outcomes: &[Outcome]) -> Report {
+pub(crate) fn compare(outcomes: &[Outcome], epoch: Epoch) -> Report {
     let mut report = Report::default();
     for peer in outcomes {
         let Reader::Peer(name) = peer.method.reader else { continue };
         let connections = peer.method.connections;
         let suffix = format!("-beside-{name}-{connections}");
-        let same = |ours: &&Outcome| {
-            ours.method.reader == Reader::Panel && ours.method.connections == connections
+        let windows = peer.method.table == Table::Indexed;
+        let same = |ours: &&Outcome| match ours.method.reader {
+            Reader::Panel => !windows && ours.method.connections == connections,
+            Reader::Epoch => windows,
+            _ => false,
         };
         match (&peer.failure, outcomes.iter().find(same)) {
+            (None, Some(ours)) if windows => {
+                let batches = epoch.batches();
+                report.cases.extend(cases::epoch(&suffix, ours, peer, &peer.name(), batches));
+            }
             (None, Some(ours)) => {
-                report.cases.extend(cases::pair(&suffix, ours, peer, &peer.name()));
+                report.cases.extend(cases::load(&suffix, ours, peer, &peer.name()));
             }
             (failure, _) => {
                 let reason = failure.as_deref().unwrap_or("ours was not measured");
-                report.skipped.push(cases::skipped(format!("postgres{suffix}"), reason));
+                let work = if windows { "postgres-epoch" } else { "postgres" };
+                report.skipped.push(cases::skipped(format!("{work}{suffix}"), reason));
             }
         }
     }
