@@ -5,7 +5,7 @@ use crate::{
     moments::is_known,
     numbers::Numbers,
     pages,
-    spans::{PanelRows, SeriesRows},
+    spans::{PanelRows, SeriesRows, gather},
 };
 use millstream_stage::{Missing, PanelSchema, Scaling};
 use rayon::prelude::*;
@@ -14,23 +14,39 @@ use std::ops::Range;
 /// Rows scaled by one task: enough to hide the cost of handing it out.
 const BLOCK: usize = 1024;
 
+/// Where columns lie within the panel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Columns<'a> {
+    pub(crate) inputs: &'a [usize],
+    pub(crate) targets: &'a [usize],
+}
+
+/// What becomes of a panel's rows, row-major.
+pub(crate) struct Scaled {
+    pub(crate) inputs: Vec<f32>,
+    /// In raw units.
+    pub(crate) targets: Vec<f32>,
+}
+
 /// Adjacent rows of one series.
 struct Block<'a> {
     code: u32,
     rows: Range<usize>,
-    out: &'a mut [f32],
+    inputs: &'a mut [f32],
+    targets: &'a mut [f32],
 }
 
-/// The scaled inputs of every row, row-major. `places` are the input columns within the panel.
+/// Scales the inputs of every row, and takes the targets out while the row is at hand.
 ///
 /// Runs on the rayon pool it is called in.
 pub(crate) fn scale_rows(
     rows: &PanelRows<'_>,
     series: &[SeriesRows],
     schema: &PanelSchema,
-    places: &[usize],
+    columns: Columns<'_>,
     scaling: &Scaling,
-) -> Vec<f32> {
+) -> Scaled {
+    let places = columns.inputs;
     let channels = places.len() * if scaling.missing == Missing::Mask { 2 } else { 1 };
     let common = Scales::new(Numbers::new(&scaling.features, None));
     let own = |code: u32| {
@@ -39,16 +55,23 @@ pub(crate) fn scale_rows(
     };
     // Inputs mostly are all columns of the panel, and rows are scaled as they lie.
     let as_they_lie = places.iter().copied().eq(0..rows.width());
-    let mut out = pages::zeroed(rows.len() * channels);
-    blocks(series, &mut out, channels, scaling.missing).into_par_iter().for_each(|block| {
+    let mut scaled = Scaled {
+        inputs: pages::zeroed(rows.len() * channels),
+        targets: vec![0.0; rows.len() * columns.targets.len()],
+    };
+    let whole_series = scaling.missing == Missing::Ffill;
+    let blocks = blocks(series, &mut scaled, [channels, columns.targets.len()], whole_series);
+    blocks.into_par_iter().for_each(|block| {
         let own = own(block.code);
         let scales = own.as_ref().unwrap_or(&common);
         match scaling.missing {
-            Missing::Zero | Missing::Drop if as_they_lie => scales.scale(rows, block),
-            missing => scale_by_row(rows, places, &scales.numbers, missing, block),
+            Missing::Zero | Missing::Drop if as_they_lie => {
+                scales.scale(rows, columns.targets, block);
+            }
+            missing => scale_by_row(rows, columns, &scales.numbers, missing, block),
         }
     });
-    out
+    scaled
 }
 
 /// What scales rows, and several at a time: rows are short, and what is left over from whole vectors
@@ -67,19 +90,20 @@ impl Scales {
     }
 
     /// Scales rows whose columns all are inputs, in their order.
-    fn scale(&self, rows: &PanelRows<'_>, block: Block<'_>) {
-        let mut rest = block.out;
-        for span in rows.spans(block.rows) {
-            let (out, others) = rest.split_at_mut(span.len());
-            rest = others;
-            let whole = span.len() - span.len() % (TILE * rows.width());
-            let parts = [(0..whole, &self.tile), (whole..span.len(), &self.numbers)];
-            for (part, numbers) in parts {
-                let width = numbers.width();
-                let source = span[part.clone()].chunks_exact(width);
-                source.zip(out[part].chunks_exact_mut(width)).for_each(|(row, out)| {
-                    numbers.scale(row, out);
-                });
+    fn scale(&self, rows: &PanelRows<'_>, targets: &[usize], block: Block<'_>) {
+        let width = rows.width();
+        let Block { mut inputs, targets: mut kept, .. } = block;
+        for tile in rows.spans(block.rows).flat_map(|span| span.chunks(TILE * width)) {
+            let out = inputs.split_off_mut(..tile.len()).expect("room for every row");
+            if tile.len() == TILE * width {
+                self.tile.scale(tile, out);
+            }
+            for (row, out) in tile.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+                if tile.len() < TILE * width {
+                    self.numbers.scale(row, out);
+                }
+                let kept = kept.split_off_mut(..targets.len()).expect("room for every row");
+                gather(row, targets, kept);
             }
         }
     }
@@ -88,20 +112,25 @@ impl Scales {
 /// Scales rows one by one, each with its inputs gathered from `places`, unless they come first.
 fn scale_by_row(
     rows: &PanelRows<'_>,
-    places: &[usize],
+    columns: Columns<'_>,
     numbers: &Numbers,
     missing: Missing,
     block: Block<'_>,
 ) {
+    let places = columns.inputs;
     let come_first = places.iter().copied().eq(0..places.len());
     let mut gathered = vec![f32::NAN; places.len()];
     let mut filled = vec![f32::NAN; places.len()];
-    let channels = block.out.len() / block.rows.len().max(1);
-    for (row, out) in rows.rows(block.rows).zip(block.out.chunks_exact_mut(channels.max(1))) {
+    let channels = block.inputs.len() / block.rows.len().max(1);
+    let targets = block.targets.chunks_exact_mut(columns.targets.len().max(1));
+    for (row, out) in rows.rows(block.rows.clone()).zip(targets) {
+        gather(row, columns.targets, out);
+    }
+    for (row, out) in rows.rows(block.rows).zip(block.inputs.chunks_exact_mut(channels.max(1))) {
         let row = if come_first {
             &row[..places.len()]
         } else {
-            gathered.iter_mut().zip(places).for_each(|(to, &at)| *to = row[at]);
+            gather(row, places, &mut gathered);
             &gathered
         };
         match missing {
@@ -122,23 +151,25 @@ fn scale_by_row(
     }
 }
 
-/// Cuts the output into blocks. Filling forward needs a series whole: a value may come from far
-/// back.
+/// Cuts the output into blocks, of whole series where a value may come from far back. `widths` are
+/// the values of a row, of inputs and targets.
 fn blocks<'a>(
     series: &[SeriesRows],
-    out: &'a mut [f32],
-    channels: usize,
-    missing: Missing,
+    scaled: &'a mut Scaled,
+    widths: [usize; 2],
+    whole_series: bool,
 ) -> Vec<Block<'a>> {
-    let mut rest = out;
+    let (mut inputs, mut targets) = (&mut *scaled.inputs, &mut *scaled.targets);
     let mut blocks = Vec::new();
     for SeriesRows { code, start, end } in series {
-        let step = if missing == Missing::Ffill { end - start } else { BLOCK };
+        let step = if whole_series { end - start } else { BLOCK };
         for from in (*start..*end).step_by(step.max(1)) {
             let rows = from..(from + step).min(*end);
-            let (out, others) = rest.split_at_mut(rows.len() * channels);
-            rest = others;
-            blocks.push(Block { code: *code, rows, out });
+            let cut = |of: &mut &'a mut [f32], width: usize| {
+                of.split_off_mut(..rows.len() * width).expect("room for every row")
+            };
+            let (inputs, targets) = (cut(&mut inputs, widths[0]), cut(&mut targets, widths[1]));
+            blocks.push(Block { code: *code, rows, inputs, targets });
         }
     }
     blocks

@@ -220,7 +220,8 @@ impl Data<'_> {
         let collected = (0..targets.len()).any(|i| common[i].is_none() || per_series(i));
         let labels = collected.then(|| {
             let places: Vec<usize> = targets.iter().map(|(at, _)| *at).collect();
-            Labels::raw(&PanelRows::new(panel), series, times, &places, schema, cross_section)
+            let columns = spans::columns(&PanelRows::new(panel), &places);
+            Labels::raw(columns, series, times, places.len(), schema, cross_section)
         });
         let values = |series: &[SeriesRows], target: usize| -> Vec<f32> {
             let labels = labels.as_ref().expect("labels are there if a target is not all moments");

@@ -4,14 +4,12 @@
 //! kinds compare a later row with the window's last one; their row holds the labels of the window
 //! that ends there, all steps of it. A missing label is NaN and never becomes a number.
 
-use crate::{
-    cross_section::TimeIndex,
-    moments::is_known,
-    spans::{PanelRows, SeriesRows},
-    split::Part,
-};
+use crate::{cross_section::TimeIndex, moments::is_known, spans::SeriesRows, split::Part};
 use millstream_stage::{CrossSection, DataSchema, Fit, PanelSchema, Scaling, TargetKind};
 use rayon::prelude::*;
+
+/// Values that one task looks at.
+const TASK: usize = 1 << 14;
 
 /// The labels of every row.
 #[derive(Debug)]
@@ -26,46 +24,31 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// In raw units. `places` are the target columns within the panel.
+    /// In raw units. `columns` are the target columns of every row.
     pub(crate) fn raw(
-        rows: &PanelRows<'_>,
+        columns: Vec<f32>,
         series: &[SeriesRows],
         times: &[i64],
-        places: &[usize],
+        targets: usize,
         schema: &DataSchema,
         cross_section: CrossSection,
     ) -> Self {
         let mut labels = Labels {
-            targets: places.len(),
+            targets,
             kind: schema.target_kind,
             horizon: schema.horizon,
-            values: Vec::new(),
+            values: columns,
             unchanged: Vec::new(),
         };
-        let width = labels.width();
-        labels.values = vec![0.0; rows.len() * width];
-        let (kind, dead_band) = (schema.target_kind, schema.dead_band);
-        by_series(&mut labels.values, series, width).into_par_iter().for_each(|(series, out)| {
-            for (i, out) in out.chunks_exact_mut(width).enumerate() {
-                let row = series.start + i;
-                let base = rows.row(row);
-                for (step, out) in out.chunks_exact_mut(places.len()).enumerate() {
-                    let later = row + step + 1;
-                    for (out, &at) in out.iter_mut().zip(places) {
-                        *out = match kind {
-                            TargetKind::Value => known(base[at]),
-                            _ if later >= series.end => f32::NAN,
-                            TargetKind::Return => {
-                                known(change(base[at], rows.row(later)[at]) as f32)
-                            }
-                            TargetKind::Direction => {
-                                direction(change(base[at], rows.row(later)[at]), dead_band)
-                            }
-                        };
-                    }
-                }
-            }
-        });
+        if labels.kind == TargetKind::Value {
+            labels
+                .values
+                .par_iter_mut()
+                .with_min_len(TASK)
+                .for_each(|value| *value = known(*value));
+        } else {
+            labels.values = outcomes(&labels.values, series, targets, schema);
+        }
         if cross_section != CrossSection::None {
             labels.cross(series, times, cross_section);
         }
@@ -191,6 +174,34 @@ impl Labels {
         })
         .filter(|value| is_known(*value))
     }
+}
+
+/// By row, all steps of the window that ends there: how later rows differ from it.
+fn outcomes(
+    columns: &[f32],
+    series: &[SeriesRows],
+    targets: usize,
+    schema: &DataSchema,
+) -> Vec<f32> {
+    let width = schema.horizon * targets;
+    let mut outcomes = vec![f32::NAN; columns.len() * schema.horizon];
+    let of = |change: f64| match schema.target_kind {
+        TargetKind::Direction => direction(change, schema.dead_band),
+        _ => known(change as f32),
+    };
+    by_series(&mut outcomes, series, width).into_par_iter().for_each(|(series, out)| {
+        let rows = &columns[series.start * targets..series.end * targets];
+        for (row, out) in out.chunks_exact_mut(width).enumerate() {
+            // Past the end of the series it stays NaN.
+            let (base, later) = rows[row * targets..].split_at(targets);
+            for (out, later) in out.chunks_exact_mut(targets).zip(later.chunks_exact(targets)) {
+                for ((out, base), later) in out.iter_mut().zip(base).zip(later) {
+                    *out = of(change(*base, *later));
+                }
+            }
+        }
+    });
+    outcomes
 }
 
 /// By row: its time, and that of its outcome `step + 1` rows later. An outcome past the end of its

@@ -5,7 +5,7 @@
 //! stays NaN so that no window can mistake it for a value.
 
 use crate::{
-    apply::scale_rows,
+    apply::{Columns, Scaled, scale_rows},
     cross_section::crossed,
     error::NormalizeError,
     labels::Labels,
@@ -15,6 +15,7 @@ use crate::{
 };
 use millstream_stage::{DataSchema, Extras, Missing, Padding, Panel, Reference, Scaling};
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// Segments are small integers.
 const LARGEST_SEGMENT: f32 = 65_535.0;
@@ -75,17 +76,21 @@ impl Rows {
         let (times, series) = (spans::times(panel), spans::series(panel));
 
         let raw = PanelRows::new(panel);
-        let kind = scaling.targets.first().map(|c| c.cross_section).unwrap_or_default();
-        let labels = Labels::raw(&raw, &series, &times, &targets, schema, kind).scale(
-            &series,
-            panel.schema(),
-            scaling,
-        );
         let segments = segments(panel, &raw, schema, place)?;
 
         let panel = crossed(panel, &scaling.features, &times);
         let rows = PanelRows::new(&panel);
-        let inputs = scale_rows(&rows, &series, panel.schema(), &features, scaling);
+        let columns = Columns { inputs: &features, targets: &targets };
+        let Scaled { inputs, mut targets } =
+            scale_rows(&rows, &series, panel.schema(), columns, scaling);
+        if let Cow::Owned(_) = panel {
+            // An input's place among its peers is not what is forecast.
+            targets = spans::columns(&raw, columns.targets);
+        }
+        let (count, names) = (columns.targets.len(), panel.schema());
+        let kind = scaling.targets.first().map(|c| c.cross_section).unwrap_or_default();
+        let labels = Labels::raw(targets, &series, &times, count, schema, kind);
+        let labels = labels.scale(&series, names, scaling);
         for column in &scaling.features {
             if let Reference::Column(name) = &column.reference {
                 place(name)?;

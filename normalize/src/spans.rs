@@ -72,12 +72,25 @@ impl<'a> PanelRows<'a> {
         let width = self.width;
         self.spans(rows).flat_map(move |span| span.chunks_exact(width))
     }
+}
 
-    /// One row.
-    pub(crate) fn row(&self, row: usize) -> &'a [f32] {
-        let shard = self.starts.partition_point(|&start| start <= row) - 1;
-        &self.shards[shard].values()[(row - self.starts[shard]) * self.width..][..self.width]
-    }
+/// These columns of every row, side by side.
+pub(crate) fn columns(rows: &PanelRows<'_>, places: &[usize]) -> Vec<f32> {
+    let mut columns = vec![0.0; rows.len() * places.len()];
+    let tasks = columns.par_chunks_mut(TASK * places.len().max(1)).enumerate();
+    tasks.for_each(|(task, out)| {
+        let first = task * TASK;
+        let end = (first + TASK).min(rows.len());
+        for (row, out) in rows.rows(first..end).zip(out.chunks_exact_mut(places.len())) {
+            gather(row, places, out);
+        }
+    });
+    columns
+}
+
+/// These columns of one row.
+pub(crate) fn gather(row: &[f32], places: &[usize], out: &mut [f32]) {
+    out.iter_mut().zip(places).for_each(|(out, &at)| *out = row[at]);
 }
 
 /// All times of a panel, one a row.
