@@ -3,7 +3,7 @@
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help pipeline test bench-stages bench-peers bench-claims lint
+.PHONY: help pipeline test bench-stages bench-peers bench-claims bench-report lint
 
 help: ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | \
@@ -23,6 +23,9 @@ bench-peers: ## Benchmark loader and normalize beside what people use today
 
 bench-claims: ## Measure what optimisation guides promise, before and after
 	cargo xtask bench-claims $(ARGS)
+
+bench-report: ## Write the README's figures from what the benches found
+	cargo xtask bench-report $(ARGS)
 
 lint: ## Check formatting, clippy, tidy and docs
 	cargo xtask lint $(ARGS)

@@ -78,6 +78,9 @@ pub(crate) enum Error {
     #[error("{count} stable case(s) fell more than {percent:.0} % behind {old}, listed above")]
     Slower { count: usize, percent: f64, old: PathBuf },
 
+    #[error("README.md has no place for the figures; it starts with the line {begin}")]
+    NoReportSection { begin: &'static str },
+
     #[error("no terminal to ask on; pass --yes to remove without asking")]
     CannotAsk,
 }

@@ -74,6 +74,12 @@ pub(crate) enum Task {
     /// claim about queries starts a PostgreSQL server of its own, and is skipped where there is none.
     BenchClaims(BenchClaimsFlags),
 
+    /// Write the README's performance section from what the benches found
+    ///
+    /// Takes the newest stages.json, peers.json and claims.json from target/ to bench/, where the
+    /// repository keeps them, and makes the section from those. A bench that was not run is named.
+    BenchReport,
+
     /// Remove what the pipeline made in this workspace: .millstream/ and runs/
     CleanData(CleanDataFlags),
 }

@@ -6,6 +6,7 @@
 
 mod bench_claims;
 mod bench_peers;
+mod bench_report;
 mod bench_stages;
 mod clean_data;
 mod cuda_venv;
@@ -57,6 +58,7 @@ fn dispatch(task: Task) -> Result<(), Error> {
         Task::BenchStages(flags) => bench_stages::run(&workspace, &flags),
         Task::BenchPeers(flags) => bench_peers::run(&workspace, &flags),
         Task::BenchClaims(flags) => bench_claims::run(&workspace, &flags),
+        Task::BenchReport => bench_report::run(&workspace),
         Task::CleanData(flags) => clean_data::run(&workspace, &flags),
     }
 }

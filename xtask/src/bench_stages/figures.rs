@@ -1,7 +1,7 @@
 //! Figures as people read them.
 
 /// A rate or an amount with three significant digits and a decimal prefix.
-pub(super) fn rate(value: f64, unit: &str) -> String {
+pub(crate) fn rate(value: f64, unit: &str) -> String {
     let unit = match unit {
         "bytes/s" => "B/s",
         "bytes" => "B",

@@ -14,7 +14,7 @@ const STYLE: &str = "\
   --track: #eceef2; --bar: #4a7bb5; --mark: #1c2024; }
 @media (prefers-color-scheme: dark) { :root { --ink: #edeef0; --soft: #a0a4ab; --line: #363a3f;
   --paper: #151618; --track: #26292d; --bar: #6f9fd8; --mark: #edeef0; } }
-body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; background: var(--paper);
+body { margin: 2rem auto; max-width: 68rem; padding: 0 1rem; background: var(--paper);
   color: var(--ink); font: 15px/1.45 system-ui, sans-serif; }
 h1 { font-size: 1.4rem; margin: 0 0 .3rem; }
 h2 { font-size: 1rem; margin: 2rem 0 .4rem; padding-bottom: .2rem; border-bottom: 1px solid var(--line); }

@@ -154,14 +154,14 @@ impl Report {
         for case in &self.cases {
             writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {:.2} | {} |",
+                "| {} | {} | {} | {} | {} | {:.2} |{} |",
                 case.stage,
                 case.case,
                 rate(case.value, &case.unit),
                 rate(case.floor, &case.unit),
                 cell(&case.floor_name),
                 case.ratio,
-                case.cpu_s.map_or(String::new(), |cpu_s| format!("{cpu_s:.2}")),
+                case.cpu_s.map_or(String::new(), |cpu_s| format!(" {cpu_s:.2}")),
             )
             .expect("a String takes every write");
         }
@@ -175,7 +175,7 @@ impl Report {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn report(cases: &[(&str, f64)]) -> Report {
