@@ -70,7 +70,8 @@ impl fmt::Display for Claim {
         if let Some((before, after)) = self.loss_before.zip(self.loss_after) {
             write!(f, ", loss {before:.6} and {after:.6}")?;
         }
-        write!(f, "\n    {how}")?;
-        self.reason.iter().try_for_each(|reason| write!(f, "\n    {reason}"))
+        let remarks = [Some(how), self.reason.as_ref()].into_iter().flatten();
+        let mut remarks = remarks.filter(|text| !text.is_empty());
+        remarks.try_for_each(|text| write!(f, "\n    {text}"))
     }
 }
