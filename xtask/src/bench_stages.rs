@@ -23,7 +23,7 @@ use crate::workspace::Workspace;
 use crate::{postgres_server, process, setup};
 
 use compare::Comparison;
-use program::{LINE, LOADER, NORMALIZE, PREDICTOR, Results, TRAINER};
+use program::{FILES, LINE, LOADER, NORMALIZE, PREDICTOR, Results, TRAINER};
 use report::{Against, Report};
 
 /// The packages with criterion benches, whose groups are named `<stage>/<case>`.
@@ -72,7 +72,7 @@ fn measure(workspace: &Workspace, quick: bool) -> Result<Report, Error> {
 
     let folder = target.join("bench-stages");
     fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
-    for program in [NORMALIZE, TRAINER, PREDICTOR, LINE] {
+    for program in [FILES, NORMALIZE, TRAINER, PREDICTOR, LINE] {
         report.extend(program.run(workspace, &folder, quick, None)?);
     }
     report.extend(loader(workspace, &folder, quick)?);

@@ -34,6 +34,10 @@ pub(crate) struct Program {
 pub(crate) const LOADER: Program =
     Program { stage: "loader", package: "millstream-loader", bench: "postgres" };
 
+/// Reading the cache and files.
+pub(super) const FILES: Program =
+    Program { stage: "loader", package: "millstream-loader", bench: "files" };
+
 /// From a panel in memory to batches.
 pub(crate) const NORMALIZE: Program =
     Program { stage: "normalize", package: "millstream-normalize", bench: "batches" };
