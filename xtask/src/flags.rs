@@ -59,11 +59,12 @@ pub(crate) enum Task {
 
     /// Benchmark the loader and normalize beside what people use today
     ///
-    /// Reading PostgreSQL beside ConnectorX, DuckDB, polars and ADBC; making batches beside PyTorch's
-    /// DataLoader, torch, numpy and scikit-learn. Installs pinned versions of them with pip under
-    /// target/bench-peers (PyTorch takes some gigabytes), lets them and us do the same work in turns,
-    /// checks that the results are the same, writes peers.json and peers.md to target/bench-peers
-    /// and prints the table.
+    /// Reading PostgreSQL beside ConnectorX, DuckDB, polars and ADBC, and beside data sets that send
+    /// a query per batch; making batches beside PyTorch's DataLoader, torch, numpy and scikit-learn.
+    /// Installs pinned versions of them with pip under target/bench-peers (PyTorch takes some
+    /// gigabytes, for each of the two), lets them and us do the same work in turns, checks that the
+    /// results are the same, writes peers.json and peers.md to target/bench-peers and prints the
+    /// table.
     BenchPeers(BenchPeersFlags),
 
     /// Measure what optimisation guides promise, before and after
