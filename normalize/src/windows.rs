@@ -2,8 +2,8 @@
 //!
 //! Valid windows of a part come in runs of evenly spaced last rows within one series; the index is
 //! the prefix sums of those runs. It takes memory per run, not per window, and a look-up goes
-//! through a directory of evenly spaced positions. Windows that miss a label, an input that must be there or their reference are
-//! excluded before numbering, and counted.
+//! through a directory of evenly spaced positions. Windows that miss a label, an input that must be
+//! there or their reference are excluded before numbering, and counted.
 
 use crate::{
     rows::{Rows, Validity},
