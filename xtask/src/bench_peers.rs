@@ -8,16 +8,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::bench_stages::program::{LOADER, NORMALIZE, Program, Results};
+use crate::bench_stages::program::{LOADER, NORMALIZE, Program, Results, TRAINER};
 use crate::bench_stages::report::{Against, Report, Skipped};
 use crate::bench_stages::{commit, machine};
 use crate::error::Error;
-use crate::flags::BenchPeersFlags;
+use crate::flags::{BenchPeersFlags, SetupFlags};
 use crate::prerequisites::{self, Missing};
 use crate::workspace::Workspace;
-use crate::{postgres_server, process};
+use crate::{postgres_server, process, setup};
 
-/// The versions of each program's peers, relative to the workspace.
+/// The versions of the programs' peers, relative to the workspace. The trainer's are PyTorch, as most
+/// of normalize's are.
 const NORMALIZE_PEERS: &str = "normalize/benches/batches/requirements.txt";
 const LOADER_PEERS: &str = "loader/benches/postgres/requirements.txt";
 
@@ -26,30 +27,34 @@ const LOADER_PEERS: &str = "loader/benches/postgres/requirements.txt";
 /// # Errors
 /// When there is no Python, or a bench fails. Without PostgreSQL the loader's part is skipped.
 pub(crate) fn run(workspace: &Workspace, flags: &BenchPeersFlags) -> Result<(), Error> {
-    prerequisites::compiler()?;
+    // The trainer needs libtorch.
+    setup::run(workspace, &SetupFlags::default())?;
     let python = process::find_program("python3", &prerequisites::search_path())
         .ok_or(Missing::PeersPython)?;
     let folder = workspace.metadata()?.target_directory.join("bench-peers");
 
-    let measure = |program: &Program, requirements: &str| -> Result<Results, Error> {
-        let folder = folder.join(program.stage);
+    let mut report = Report::new(commit(workspace), machine::describe(), flags.quick);
+    let mut measure = |programs: &[Program], requirements: &str| -> Result<(), Error> {
+        let stage = programs[0].stage;
+        let folder = folder.join(stage);
         fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
         let requirements = workspace.root().join(requirements);
-        let (environment, skipped) = install(program.stage, &python, &folder, &requirements)?;
-        let mut results = program.run(workspace, &folder, flags.quick, Some(&environment))?;
-        results.skipped.extend(skipped);
-        Ok(results)
+        let (environment, skipped) = install(stage, &python, &folder, &requirements)?;
+        for program in programs {
+            report.extend(program.run(workspace, &folder, flags.quick, Some(&environment))?);
+        }
+        report.extend(Results { skipped: skipped.into_iter().collect(), ..Results::default() });
+        Ok(())
     };
-    let mut report = Report::new(commit(workspace), machine::describe(), flags.quick);
-    report.extend(measure(&NORMALIZE, NORMALIZE_PEERS)?);
-    report.extend(match postgres_server::provide() {
-        Ok(()) => measure(&LOADER, LOADER_PEERS)?,
+    measure(&[NORMALIZE, TRAINER], NORMALIZE_PEERS)?;
+    match postgres_server::provide() {
+        Ok(()) => measure(&[LOADER], LOADER_PEERS)?,
         Err(error) => {
             let reason = error.with_causes();
             eprintln!("SKIPPED: the readers of PostgreSQL: {reason}");
-            LOADER.skipped(reason)
+            report.extend(LOADER.skipped(reason));
         }
-    });
+    }
     report.publish(&folder, Against::Peers)
 }
 

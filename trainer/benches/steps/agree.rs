@@ -17,7 +17,7 @@ pub(crate) struct Run {
     pub(crate) learned: Learned,
 }
 
-/// The mean loss of the epoch, and the weights at its end.
+/// The mean loss of an epoch, and weights.
 pub(crate) struct Learned {
     pub(crate) loss: f64,
     pub(crate) weights: Vec<(String, Tensor)>,
@@ -30,11 +30,11 @@ const LOSS_TOLERANCE: f64 = 1e-4;
 /// the same numbers, in other orders.
 const WEIGHT_TOLERANCE: f64 = 0.01;
 
-/// Lets both learn once, and gives the weights that they start from.
+/// Lets both learn once, and gives the weights that they start from and the loss they come to.
 ///
 /// # Errors
 /// When the two learn different things.
-pub(crate) fn check(work: &Work) -> Result<Vec<(String, Tensor)>, Failure> {
+pub(crate) fn check(work: &Work) -> Result<Learned, Failure> {
     let first = first_weights(work)?;
     let ours = ours::run(work)?.learned;
     let bare = bare::run(work, &first)?.learned;
@@ -52,7 +52,7 @@ pub(crate) fn check(work: &Work) -> Result<Vec<(String, Tensor)>, Failure> {
     }
     let kind = work.kind.describe();
     eprintln!("{kind}: both learn the same, with a mean loss of {:.5}", ours.loss);
-    Ok(first)
+    Ok(Learned { loss: ours.loss, weights: first })
 }
 
 /// The weights that the trainer starts from: those of a run that is stopped before its first step.

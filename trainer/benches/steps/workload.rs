@@ -18,7 +18,7 @@ pub(crate) enum Kind {
 }
 
 /// As many as the ring has: nobody learns from the one that is warm.
-const SLOTS: usize = 3;
+pub(crate) const SLOTS: usize = 3;
 
 impl Kind {
     pub(crate) const ALL: [Kind; 2] = [Kind::Market, Kind::Small];

@@ -43,7 +43,7 @@ pub(crate) const NORMALIZE: Program =
     Program { stage: "normalize", package: "millstream-normalize", bench: "batches" };
 
 /// Training steps.
-pub(super) const TRAINER: Program =
+pub(crate) const TRAINER: Program =
     Program { stage: "trainer", package: "millstream-trainer", bench: "steps" };
 
 /// From a checkpoint to a file of forecasts.

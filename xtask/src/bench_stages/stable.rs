@@ -43,14 +43,14 @@ pub(super) fn is_stable(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench_stages::report::Report;
+    use crate::bench_stages::report::{Case, Report};
     use crate::workspace::Workspace;
 
     #[test]
     fn every_stable_case_is_one_that_is_measured() {
         let path = Workspace::find().unwrap().root().join("bench/stages.json");
         let measured: Vec<String> =
-            Report::read(&path).unwrap().cases.iter().map(|case| case.name()).collect();
+            Report::read(&path).unwrap().cases.iter().map(Case::name).collect();
         for name in STABLE {
             assert!(measured.iter().any(|case| case == name), "{name} is not in {measured:?}");
         }
