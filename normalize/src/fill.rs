@@ -13,8 +13,9 @@ use crate::{
 use millstream_stage::{BatchLayout, BatchSlot, Padding};
 use rayon::{iter::Either, prelude::*};
 
-/// Windows that one task copies: a window is a few microseconds.
-const TASK: usize = 8;
+/// Windows that one task copies. A window is a few microseconds: with more of them threads would wait
+/// for the last task of a batch, with fewer the look-ups of a task would overlap less.
+const TASK: usize = 4;
 
 /// Fills slots with the windows of a pass. The scratch space is reused from batch to batch.
 #[derive(Debug)]
