@@ -18,7 +18,7 @@ test: ## Run everything CI runs
 bench-stages: ## Benchmark the stages against their floors
 	cargo xtask bench-stages $(ARGS)
 
-bench-peers: ## Benchmark loader and normalize beside what people use today
+bench-peers: ## Benchmark loader, normalize and trainer beside what people use today
 	cargo xtask bench-peers $(ARGS)
 
 bench-claims: ## Measure what optimisation guides promise, before and after

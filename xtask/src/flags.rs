@@ -57,14 +57,14 @@ pub(crate) enum Task {
     /// their own, and are skipped where there is none.
     BenchStages(BenchStagesFlags),
 
-    /// Benchmark the loader and normalize beside what people use today
+    /// Benchmark loader, normalize and trainer beside what people use today
     ///
     /// Reading PostgreSQL beside ConnectorX, DuckDB, polars and ADBC, and beside data sets that send
-    /// a query per batch; making batches beside PyTorch's DataLoader, torch, numpy and scikit-learn.
-    /// Installs pinned versions of them with pip under target/bench-peers (PyTorch takes some
-    /// gigabytes, for each of the two), lets them and us do the same work in turns, checks that the
-    /// results are the same, writes peers.json and peers.md to target/bench-peers and prints the
-    /// table.
+    /// a query per batch; making batches beside PyTorch's DataLoader, torch, numpy and scikit-learn;
+    /// training steps beside plain PyTorch loops. Installs pinned versions of them with pip under
+    /// target/bench-peers (PyTorch takes some gigabytes, for each of two environments), lets them and
+    /// us do the same work in turns, checks that the results are the same, writes peers.json and
+    /// peers.md to target/bench-peers and prints the table.
     BenchPeers(BenchPeersFlags),
 
     /// Measure what optimisation guides promise, before and after
