@@ -13,6 +13,7 @@
 mod cases;
 mod content;
 mod drain;
+mod kept;
 mod method;
 mod ours;
 mod peers;
@@ -90,7 +91,7 @@ fn stop(server: &Mutex<Option<Server>>) {
 fn bench(arguments: &Arguments, url: &str) -> Result<(), Failure> {
     let json = arguments.create_json()?;
     let size = if arguments.quick { Size::QUICK } else { Size::FULL };
-    eprintln!("making two tables of {} rows", size.rows);
+    eprintln!("making two tables of {} rows, or taking them from an earlier run", size.rows);
     let table = workload::make(url, size.rows)?;
     let epoch = Epoch::of(size.rows);
     let windows = match &arguments.peers {

@@ -1,7 +1,7 @@
 //! The tables that everybody reads: a market's daily features, once in the order of (symbol,
 //! date) and once in random physical order.
 
-use crate::{content::Content, harness::Failure};
+use crate::{content::Content, harness::Failure, kept::Kept};
 use postgres::{Client, Config, NoTls, config::Host};
 use std::fmt::Write as _;
 
@@ -65,30 +65,45 @@ pub(crate) fn url(connection: &str) -> Result<String, Failure> {
     Ok(format!("postgresql://{user}{password}@{host}:{port}/{database}"))
 }
 
-/// Makes the tables that are read whole, and says what is in them.
+/// Makes the tables that are read whole, or takes them from an earlier run, and says what is in
+/// them.
 pub(crate) fn make(url: &str, rows: u64) -> Result<Content, Failure> {
+    const TABLES: [Table; 2] = [Table::Sorted, Table::Shuffled];
     clear(url)?;
     let mut client = Client::connect(url, NoTls)?;
-    let [sorted, shuffled] = [Table::Sorted, Table::Shuffled].map(Table::name);
+    let [sorted, shuffled] = TABLES.map(Table::name);
     let mut columns = String::new();
     let mut values = String::new();
     for feature in 1..=FEATURES {
         write!(columns, ", f{feature:03} float4")?;
         values += ", CASE WHEN random() < 0.005 THEN NULL ELSE (random() * 2 - 1)::float4 END";
     }
-    // The target has no more digits than a panel keeps, so that sums can be compared. One
-    // transaction, so that the server writes no log.
-    client.batch_execute(&format!(
-        "BEGIN; \
-         SELECT setseed(0.5); \
-         CREATE TABLE {sorted} (symbol text, trade_date date, close_pct float8{columns}); \
-         INSERT INTO {sorted} SELECT lpad((i / {DAYS})::text, 6, '0') || '.SZ', \
-         date '2015-01-01' + (i % {DAYS})::int, ((random() - 0.5) / 5)::float4{values} \
-         FROM generate_series(0, {rows} - 1) AS i; \
-         SET LOCAL work_mem = '1GB'; \
-         CREATE TABLE {shuffled} AS SELECT * FROM {sorted} ORDER BY random(); \
-         COMMIT"
-    ))?;
+    let create = TABLES.map(|table| {
+        let name = table.name();
+        format!("CREATE TABLE {name} (symbol text, trade_date date, close_pct float8{columns})")
+    });
+    // The target has no more digits than a panel keeps, so that sums can be compared.
+    let fill = [
+        "SELECT setseed(0.5)".to_owned(),
+        format!(
+            "INSERT INTO {sorted} SELECT lpad((i / {DAYS})::text, 6, '0') || '.SZ', \
+             date '2015-01-01' + (i % {DAYS})::int, ((random() - 0.5) / 5)::float4{values} \
+             FROM generate_series(0, {rows} - 1) AS i"
+        ),
+        "SET LOCAL work_mem = '1GB'".to_owned(),
+        format!("INSERT INTO {shuffled} SELECT * FROM {sorted} ORDER BY random()"),
+    ];
+    let kept = Kept::of(&[&create[..], &fill].concat());
+    // One transaction, so that the server writes no log.
+    let mut transaction = client.transaction()?;
+    transaction.batch_execute(&create.join("; "))?;
+    if kept.has(&TABLES) {
+        TABLES.iter().try_for_each(|table| kept.restore(&mut transaction, *table))?;
+    } else {
+        transaction.batch_execute(&fill.join("; "))?;
+        TABLES.iter().try_for_each(|table| kept.keep(&mut transaction, *table))?;
+    }
+    transaction.commit()?;
     for table in [sorted, shuffled] {
         client.batch_execute(&format!("VACUUM ANALYZE {table}"))?;
     }
