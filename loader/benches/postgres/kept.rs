@@ -1,8 +1,8 @@
 //! [`Kept`]: tables of an earlier run, in the form in which the server copies them out and in.
 //!
 //! Making up a hundred million values takes the server much longer than reading them back. The files
-//! (close to two gigabytes, or a tenth of that for a first look) are in cargo's folder for benches, under a name that stands for the very
-//! statements that made them.
+//! (close to two gigabytes, or a tenth of that for a first look) are in cargo's folder for benches,
+//! under a name that stands for the very statements that made them.
 
 use crate::{harness::Failure, workload::Table};
 use postgres::Transaction;
