@@ -74,8 +74,8 @@ pub(crate) fn scale_rows(
     scaled
 }
 
-/// What scales rows, and several at a time: rows are short, and what is left over from whole vectors
-/// would be a good part of each.
+/// What scales rows, and the affine part of several at a time: rows are short, and what is left over
+/// from whole vectors would be a good part of each.
 struct Scales {
     numbers: Numbers,
     tile: Numbers,
@@ -95,11 +95,14 @@ impl Scales {
         let Block { mut inputs, targets: mut kept, .. } = block;
         for tile in rows.spans(block.rows).flat_map(|span| span.chunks(TILE * width)) {
             let out = inputs.split_off_mut(..tile.len()).expect("room for every row");
-            if tile.len() == TILE * width {
+            let whole = tile.len() == TILE * width;
+            if whole {
                 self.tile.scale(tile, out);
             }
             for (row, out) in tile.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-                if tile.len() < TILE * width {
+                if whole {
+                    self.numbers.finish(row, out);
+                } else {
                     self.numbers.scale(row, out);
                 }
                 let kept = kept.split_off_mut(..targets.len()).expect("room for every row");
@@ -121,12 +124,11 @@ fn scale_by_row(
     let come_first = places.iter().copied().eq(0..places.len());
     let mut gathered = vec![f32::NAN; places.len()];
     let mut filled = vec![f32::NAN; places.len()];
-    let channels = block.inputs.len() / block.rows.len().max(1);
-    let targets = block.targets.chunks_exact_mut(columns.targets.len().max(1));
-    for (row, out) in rows.rows(block.rows.clone()).zip(targets) {
-        gather(row, columns.targets, out);
-    }
-    for (row, out) in rows.rows(block.rows).zip(block.inputs.chunks_exact_mut(channels.max(1))) {
+    let Block { rows: of_block, inputs, targets: mut kept, .. } = block;
+    let channels = inputs.len() / of_block.len();
+    for (row, out) in rows.rows(of_block).zip(inputs.chunks_exact_mut(channels)) {
+        let kept = kept.split_off_mut(..columns.targets.len()).expect("room for every row");
+        gather(row, columns.targets, kept);
         let row = if come_first {
             &row[..places.len()]
         } else {

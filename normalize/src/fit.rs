@@ -75,7 +75,7 @@ pub fn fit(
         .collect();
     let panel_crossed = crossed(panel, &identity, &times);
     let data = Data { rows: PanelRows::new(&panel_crossed), series: &series, times: &times, train };
-    let moments = data.moments(&features.iter().chain(&labels));
+    let moments = data.moments(&features, &labels);
     let mut fitted = data.columns(&features, moments.as_ref());
     let targets = data.targets(panel, &schema, settings, &labels, moments.as_ref());
 
@@ -150,16 +150,20 @@ struct Data<'a> {
 }
 
 impl Data<'_> {
-    /// The moments of all columns, if one of these is fitted by them.
-    fn moments<'r>(
+    /// The moments of all columns, if an input is fitted by them.
+    fn moments(
         &self,
-        columns: &(impl Iterator<Item = &'r (usize, Recipe)> + Clone),
+        features: &[(usize, Recipe)],
+        targets: &[(usize, Recipe)],
     ) -> Option<Moments> {
-        if !columns.clone().any(|(_, recipe)| is_fitted_by_moments(recipe.method)) {
+        let wanted = |recipe: &Recipe| !recipe.is_relative() && is_fitted_by_moments(recipe.method);
+        if !features.iter().any(|(_, recipe)| wanted(recipe)) {
             return None;
         }
         let mut log = vec![false; self.rows.width()];
-        let with = |method| columns.clone().filter(move |(_, recipe)| recipe.method == method);
+        let with = |method| {
+            features.iter().chain(targets).filter(move |(_, recipe)| recipe.method == method)
+        };
         with(ScaleMethod::Log1p).for_each(|(at, _)| log[*at] = true);
         let extremes = with(ScaleMethod::Minmax).next().is_some();
         Some(Pass { rows: &self.rows, keep: &self.keep(), log: &log, extremes }.run())

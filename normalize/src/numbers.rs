@@ -40,30 +40,28 @@ impl Numbers {
         }
     }
 
-    /// The same for so many adjacent rows as if they were one.
+    /// The affine part for so many adjacent rows as if they were one; the rest is left to
+    /// [`finish`](Self::finish).
     pub(crate) fn tiled(&self, rows: usize) -> Self {
-        let width = self.width();
-        let starts = || (0..rows).map(|row| row * width);
-        let curved = |start: usize| self.curved.iter().map(move |(i, f)| (start + i, f.clone()));
         Numbers {
             offset: self.offset.repeat(rows),
             factor: self.factor.repeat(rows),
             limit: self.limit.repeat(rows),
             common_limit: self.common_limit,
-            curved: starts().flat_map(curved).collect(),
-            raw: starts().flat_map(|start| self.raw.iter().map(move |i| start + i)).collect(),
+            curved: Vec::new(),
+            raw: Vec::new(),
         }
-    }
-
-    /// Values of a row.
-    pub(crate) fn width(&self) -> usize {
-        self.offset.len()
     }
 
     /// Scales one row. A missing value becomes zero, but stays NaN in a column that waits for its
     /// window's reference.
     pub(crate) fn scale(&self, row: &[f32], out: &mut [f32]) {
         scale_affine(row, self, out);
+        self.finish(row, out);
+    }
+
+    /// Does what is not affine, once the row is scaled as if it were.
+    pub(crate) fn finish(&self, row: &[f32], out: &mut [f32]) {
         for (i, fit) in &self.curved {
             let x = fit.apply(f64::from(row[*i])) as f32;
             out[*i] = scaled(row[*i], x, 1.0, self.limit[*i]);
