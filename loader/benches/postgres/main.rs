@@ -55,13 +55,7 @@ const SERVER: [&str; 7] = [
 ];
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    harness::main(run)
 }
 
 fn run() -> Result<(), Failure> {
@@ -118,9 +112,6 @@ fn bench(arguments: &Arguments, url: &str) -> Result<(), Failure> {
         None => Report { cases: cases::compare(&outcomes), skipped: Vec::new() },
     };
     report.skipped.extend(skipped);
-    eprint!("\n{}\n{}", rounds::table(&outcomes), report.table());
-    if let Some(file) = json {
-        serde_json::to_writer_pretty(file, &report)?;
-    }
+    report.publish(&outcomes, json)?;
     workload::clear(url)
 }

@@ -28,13 +28,7 @@ use std::process::ExitCode;
 use workload::Size;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    harness::main(run)
 }
 
 fn run() -> Result<(), Failure> {
@@ -58,9 +52,5 @@ fn run() -> Result<(), Failure> {
             (outcomes, report)
         }
     };
-    eprint!("\n{}\n{}", rounds::table(&outcomes), report.table());
-    if let Some(file) = json {
-        serde_json::to_writer_pretty(file, &report)?;
-    }
-    Ok(())
+    report.publish(&outcomes, json)
 }

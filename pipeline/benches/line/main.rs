@@ -53,13 +53,7 @@ impl rounds::Method for Method {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    harness::main(run)
 }
 
 fn run() -> Result<(), Failure> {
@@ -93,11 +87,7 @@ fn run() -> Result<(), Failure> {
             Comparison { stage: "line", ours, other, other_name, amount: samples as f64 };
         report.cases.extend(comparison.case("train".to_owned(), "windows/s", Outcome::wall_s));
     }
-    eprint!("\n{}\n{}", rounds::table(&outcomes), report.table());
-    if let Some(file) = json {
-        serde_json::to_writer_pretty(file, &report)?;
-    }
-    Ok(())
+    report.publish(&outcomes, json)
 }
 
 /// How many windows both have learned, if they have learned the same.

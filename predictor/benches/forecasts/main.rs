@@ -29,13 +29,7 @@ use std::process::ExitCode;
 use workload::{Kind, Work};
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    harness::main(run)
 }
 
 fn run() -> Result<(), Failure> {
@@ -61,9 +55,5 @@ fn run() -> Result<(), Failure> {
         }
     })?;
     let report = Report { cases: cases::compare(&outcomes, &work), skipped: Vec::new() };
-    eprint!("\n{}\n{}", rounds::table(&outcomes), report.table());
-    if let Some(file) = json {
-        serde_json::to_writer_pretty(file, &report)?;
-    }
-    Ok(())
+    report.publish(&outcomes, json)
 }

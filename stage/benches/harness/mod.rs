@@ -11,5 +11,18 @@ pub(crate) mod report;
 pub(crate) mod rounds;
 pub(crate) mod sample;
 
+use std::process::ExitCode;
+
 /// Any error: they all end up as a line on stderr.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Runs a bench.
+pub(crate) fn main(bench: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
+    match bench() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

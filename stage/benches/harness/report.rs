@@ -1,8 +1,11 @@
 //! The report: cases beside their floors or peers, in the form of `bench-stages`.
 
-use super::rounds::{Figures, Method, Outcome};
+use super::{
+    Failure,
+    rounds::{self, Figures, Method, Outcome},
+};
 use serde::Serialize;
-use std::fmt::Write as _;
+use std::{fmt::Write as _, fs::File};
 
 /// What is written for programs.
 #[derive(Debug, Default, Serialize)]
@@ -72,8 +75,21 @@ impl<M: Method, C> Comparison<'_, M, C> {
 }
 
 impl Report {
+    /// Prints all figures, and writes the cases for programs where somebody wants them.
+    pub(crate) fn publish<M: Method, C>(
+        &self,
+        outcomes: &[Outcome<M, C>],
+        json: Option<File>,
+    ) -> Result<(), Failure> {
+        eprint!("\n{}\n{}", rounds::table(outcomes), self.table());
+        match json {
+            Some(file) => Ok(serde_json::to_writer_pretty(file, self)?),
+            None => Ok(()),
+        }
+    }
+
     /// The ratios, for people.
-    pub(crate) fn table(&self) -> String {
+    fn table(&self) -> String {
         let mut text = String::new();
         for Case { case, floor_name, ratio, value_best, floor_best, .. } in &self.cases {
             let best = value_best.zip(*floor_best).map(|(own, other)| own / other);
