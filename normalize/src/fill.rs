@@ -13,9 +13,12 @@ use crate::{
 use millstream_stage::{BatchLayout, BatchSlot, Padding};
 use rayon::{iter::Either, prelude::*};
 
-/// Windows that one task copies. A window is a few microseconds: with more of them threads would wait
-/// for the last task of a batch, with fewer the look-ups of a task would overlap less.
+/// Windows that are looked up together and then copied, one after the other.
 const TASK: usize = 4;
+
+/// Tasks that a thread takes at once. Rayon would cut a batch into a few pieces per thread, and a
+/// thread that is done would wait for another's last piece; a window is a few microseconds.
+const PIECE: usize = 4;
 
 /// Fills slots with the windows of a pass. The scratch space is reused from batch to batch.
 #[derive(Debug)]
@@ -68,10 +71,10 @@ impl Filler {
         assert_eq!(slot.layout(), layout, "a slot made for these windows");
         let places = batches.places(batch);
         let count = (places.end - places.start) as usize;
-        let window = |i: usize| index.at(batches.position(places.start + i as u64));
+        let position = |i: usize| batches.position(places.start + i as u64);
         let (parts, meta) = slot.parts_mut();
         meta.lookback = match self.padding {
-            Padding::Right => (0..count).map(|i| window(i).rows()).max().unwrap_or(0),
+            Padding::Right => (0..count).map(|i| index.at(position(i)).rows()).max().unwrap_or(0),
             Padding::None | Padding::Left => layout.lookback,
         };
         meta.series.resize(count, 0);
@@ -93,21 +96,27 @@ impl Filler {
             .zip(extras)
             .zip(meta.series.par_chunks_mut(TASK).zip(meta.time.par_chunks_mut(TASK)))
             .enumerate()
+            .with_max_len(PIECE)
             .for_each(|(task, (((inputs, (targets, last)), extras), (series, time)))| {
                 let (((lengths, mask), segments), scratch) = extras;
-                // All that is looked up comes before all that is copied: the look-ups depend on
-                // nothing, so their cache misses overlap, which a copy in between would prevent.
-                let windows: [Window; TASK] =
-                    std::array::from_fn(|i| window((task * TASK + i).min(count - 1)));
+                // Shuffled windows lie anywhere, and so does all that belongs to them. What is
+                // waited for here is asked for by all windows at once, and what is needed last is
+                // asked for before the copies, which take long enough for it to arrive.
+                let positions: [u64; TASK] =
+                    std::array::from_fn(|i| position((task * TASK + i).min(count - 1)));
+                let windows = positions.map(|position| index.at(position));
                 ahead::fetch(rows.inputs(windows[0].first, windows[0].rows()));
-                for ((window, series), time) in windows.iter().zip(series).zip(time) {
-                    (*series, *time) = (window.series, rows.times()[window.row]);
+                for window in &windows {
+                    ahead::touch(&rows.times()[window.row]);
+                    rows.labels.ahead(window.row);
                 }
-                for (window, out) in windows.iter().zip(targets.chunks_exact_mut(layout.labels())) {
-                    rows.labels.copy(window.row, window.series_end, out);
-                }
-                for (window, out) in windows.iter().zip(last.chunks_exact_mut(layout.targets)) {
-                    out.copy_from_slice(rows.labels.last(window.row, window.series));
+                let next = windows.iter().skip(1).map(Some).chain([None]);
+                let inputs = inputs.chunks_exact_mut(row * layout.features);
+                for ((window, next), out) in windows.iter().zip(next).zip(inputs) {
+                    if let Some(next) = next {
+                        ahead::fetch(rows.inputs(next.first, next.rows()));
+                    }
+                    copy_inputs(rows, window, padding, out, scratch);
                 }
                 let padded = lengths.iter_mut().zip(mask.chunks_exact_mut(row));
                 for (window, (length, mask)) in windows.iter().zip(padded) {
@@ -119,13 +128,14 @@ impl Filler {
                 for (window, out) in windows.iter().zip(segments.chunks_exact_mut(row)) {
                     place(rows.segments(window.first, window.rows()), padding, out);
                 }
-                let next = windows.iter().skip(1).map(Some).chain([None]);
-                let inputs = inputs.chunks_exact_mut(row * layout.features);
-                for ((window, next), out) in windows.iter().zip(next).zip(inputs) {
-                    if let Some(next) = next {
-                        ahead::fetch(rows.inputs(next.first, next.rows()));
-                    }
-                    copy_inputs(rows, window, padding, out, scratch);
+                for ((window, series), time) in windows.iter().zip(series).zip(time) {
+                    (*series, *time) = (window.series, rows.times()[window.row]);
+                }
+                for (window, out) in windows.iter().zip(targets.chunks_exact_mut(layout.labels())) {
+                    rows.labels.copy(window.row, window.series_end, out);
+                }
+                for (window, out) in windows.iter().zip(last.chunks_exact_mut(layout.targets)) {
+                    out.copy_from_slice(rows.labels.last(window.row, window.series));
                 }
             });
     }

@@ -1,9 +1,10 @@
 //! The window index: a pure function from a position to a window.
 //!
-//! Valid windows of a part come in runs of evenly spaced last rows within one series; the index is
-//! the prefix sums of those runs. It takes memory per run, not per window, and a look-up goes
-//! through a directory of evenly spaced positions. Windows that miss a label, an input that must be
-//! there or their reference are excluded before numbering, and counted.
+//! It holds eight bytes a window. Runs of adjacent windows would take less, but to find the run of
+//! a position is a search whose branches nobody can guess, and which costs a tenth of the time that
+//! the window takes to copy; here a look-up is two loads, and those of several windows overlap.
+//! Windows that miss a label, an input that must be there or their reference are excluded before
+//! numbering, and counted.
 
 use crate::{
     rows::{Rows, Validity},
@@ -60,13 +61,13 @@ impl Window {
     }
 }
 
+/// Where a window lies.
 #[derive(Debug, Clone, Copy)]
-struct Run {
-    /// Position of its first window.
-    position: u64,
-    /// Last input row of its first window.
-    row: usize,
-    series: SeriesRows,
+struct Place {
+    /// Its last input row.
+    row: u32,
+    /// Position of its series in `WindowIndex::series`.
+    series: u32,
 }
 
 /// Windows that were left out, and why.
@@ -91,11 +92,9 @@ impl LeftOut {
 /// The windows of one part.
 #[derive(Debug, Clone)]
 pub struct WindowIndex {
-    runs: Vec<Run>,
-    /// The run that every 2^`shift`-th position is in, about one entry per run, and the last run.
-    directory: Vec<u32>,
-    shift: u32,
-    windows: u64,
+    /// By series, then by row.
+    places: Vec<Place>,
+    series: Vec<SeriesRows>,
     shape: Shape,
     left_out: LeftOut,
 }
@@ -116,7 +115,7 @@ impl WindowIndex {
             let ends = (first..after.saturating_sub(shape.horizon)).step_by(shape.stride);
             index.add(&rows.validity, *series, ends, true);
         }
-        index.with_directory()
+        index
     }
 
     /// Every window whose first target lies at or after `from`, or in the future: what can be
@@ -130,34 +129,12 @@ impl WindowIndex {
             let first = (series.start + shape.min_rows).max(first_target) - 1;
             index.add(&rows.validity, *series, (first..series.end).step_by(shape.stride), false);
         }
-        index.with_directory()
+        index
     }
 
     fn empty(shape: Shape) -> Self {
-        WindowIndex {
-            runs: Vec::new(),
-            directory: Vec::new(),
-            shift: 0,
-            windows: 0,
-            shape,
-            left_out: LeftOut::default(),
-        }
-    }
-
-    /// Makes the directory, once all runs are there.
-    fn with_directory(mut self) -> Self {
-        let Some(last) = self.runs.len().checked_sub(1) else { return self };
-        self.shift = (self.windows / self.runs.len() as u64).ilog2();
-        let code = |run: usize| u32::try_from(run).expect("a panel has fewer than 2^32 rows");
-        let mut run = 0;
-        for position in (0..self.windows).step_by(1 << self.shift) {
-            while run < last && self.runs[run + 1].position <= position {
-                run += 1;
-            }
-            self.directory.push(code(run));
-        }
-        self.directory.push(code(last));
-        self
+        let (places, series) = (Vec::new(), Vec::new());
+        WindowIndex { places, series, shape, left_out: LeftOut::default() }
     }
 
     /// Adds the windows of a series that end at these rows, but for those with something missing.
@@ -172,7 +149,9 @@ impl WindowIndex {
         let bad = |flags: &[bool], row: usize| flags.get(row).copied().unwrap_or(false);
         let mut labels = LastFlag::new(missing_label, series.start);
         let mut inputs = LastFlag::new(missing_input, series.start);
-        let mut in_run = false;
+        let place = |row: usize| u32::try_from(row).expect("a panel has fewer than 2^32 rows");
+        let number = place(self.series.len());
+        self.series.push(series);
         for row in ends {
             let first = self.first_row(series, row);
             let misses_label = labelled
@@ -191,16 +170,10 @@ impl WindowIndex {
             } else {
                 None
             };
-            let valid = counter.is_none();
-            if let Some(counter) = counter {
-                *counter += 1;
-            } else {
-                if !in_run {
-                    self.runs.push(Run { position: self.windows, row, series });
-                }
-                self.windows += 1;
+            match counter {
+                Some(counter) => *counter += 1,
+                None => self.places.push(Place { row: place(row), series: number }),
             }
-            in_run = valid;
         }
     }
 
@@ -211,13 +184,13 @@ impl WindowIndex {
     /// How many windows there are.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.windows
+        self.places.len() as u64
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.windows == 0
+        self.places.is_empty()
     }
 
     /// Windows that were left out.
@@ -238,28 +211,21 @@ impl WindowIndex {
     /// When the position is not below [`len`](Self::len).
     #[must_use]
     pub fn at(&self, position: u64) -> Window {
-        assert!(position < self.windows, "window {position} of {}", self.windows);
-        let bucket = (position >> self.shift) as usize;
-        let (low, high) = (self.directory[bucket] as usize, self.directory[bucket + 1] as usize);
-        let later = self.runs[low + 1..=high].partition_point(|run| run.position <= position);
-        let run = self.runs[low + later];
-        let row = run.row + (position - run.position) as usize * self.shape.stride;
-        let first = self.first_row(run.series, row);
-        Window { series: run.series.code, first, row, series_end: run.series.end }
+        let Place { row, series } = self.places[position as usize];
+        let (row, series) = (row as usize, self.series[series as usize]);
+        let first = self.first_row(series, row);
+        Window { series: series.code, first, row, series_end: series.end }
     }
 
     /// The earliest time at which all targets of a window are known.
     pub(crate) fn earliest(&self, rows: &Rows) -> Option<i64> {
-        self.runs.iter().map(|run| rows.times()[run.row + self.shape.horizon]).min()
+        let known = |place: &Place| rows.times()[place.row as usize + self.shape.horizon];
+        self.places.iter().map(known).min()
     }
 
     /// How many windows end before this row.
     pub(crate) fn before(&self, row: usize) -> u64 {
-        let run = self.runs.partition_point(|run| run.row < row);
-        let Some(run) = run.checked_sub(1) else { return 0 };
-        let end = self.runs.get(run + 1).map_or(self.windows, |next| next.position);
-        let run = self.runs[run];
-        end.min(run.position + (row - run.row).div_ceil(self.shape.stride) as u64)
+        self.places.partition_point(|place| (place.row as usize) < row) as u64
     }
 }
 

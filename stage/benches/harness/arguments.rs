@@ -11,7 +11,8 @@ pub(crate) struct Arguments {
     /// A Python with other libraries installed, to be measured beside ours instead of the floors.
     pub(crate) peers: Option<PathBuf>,
     json: Option<PathBuf>,
-    only: String,
+    /// Any of these; all where there is none.
+    only: Vec<String>,
 }
 
 impl Arguments {
@@ -27,9 +28,9 @@ impl Arguments {
                 "--quick" => arguments.quick = true,
                 "--json" => arguments.json = Some(value()?.into()),
                 "--peers" => arguments.peers = Some(value()?.into()),
-                "--only" => arguments.only = value()?,
+                "--only" => arguments.only.push(value()?),
                 other => {
-                    let known = "--quick, --json FILE, --peers PYTHON and --only TEXT";
+                    let known = "--quick, --json FILE, --peers PYTHON and --only TEXT, the last any number of times";
                     return Err(format!("unknown argument {other}; there are {known}").into());
                 }
             }
@@ -40,9 +41,10 @@ impl Arguments {
         Ok(wanted.then_some(arguments))
     }
 
-    /// The methods to measure: all, or those with the given text in their description.
+    /// The methods to measure: all, or those with one of the given texts in their description.
     pub(crate) fn select<M: Method>(&self, mut methods: Vec<M>) -> Vec<M> {
-        methods.retain(|method| method.describe().contains(&self.only));
+        let has = |name: String| self.only.iter().any(|text| name.contains(text));
+        methods.retain(|method| self.only.is_empty() || has(method.describe()));
         methods
     }
 
