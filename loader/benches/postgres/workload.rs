@@ -13,7 +13,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    pub(crate) const FULL: Size = Size { rows: 1_000_147, rounds: 5 };
+    pub(crate) const FULL: Size = Size { rows: 1_000_147, rounds: 8 };
     pub(crate) const QUICK: Size = Size { rows: 100_000, rounds: 2 };
 }
 

@@ -7,32 +7,39 @@
 //!
 //! - `stage/hand-over` is a matter of who wakes whom on which core, and criterion measures ours and
 //!   the floor one after the other;
+//! - `loader/parquet` sets decoding beside reading, a processor beside the memory;
 //! - `normalize/fill-shuffled-one-thread-floor` sets two threads beside one, and
 //!   `normalize/fit-apply-ordinary-pages-floor` is about how the kernel comes by pages;
-//! - `trainer/steps-small-model` has operations of microseconds, between which libtorch's threads
-//!   wait for each other;
-//! - the client's CPU beside the raw drain depends on how often the drain wakes up, and a single
-//!   connection on where the server's one process runs.
+//! - `loader/postgres-one-connection` depends on where the server's one process runs;
+//! - `loader/postgres-cpu-psql` sets our CPU beside that of a program that waits in its own way.
 
 /// By name, `<stage>/<case>`.
-const STABLE: [&str; 17] = [
+const STABLE: [&str; 25] = [
     "prefetch/ring-simulated",
     "normalize/fill-shuffled",
     "normalize/fill-reference-last",
     "normalize/fill-reference-column",
     "normalize/fit-apply",
     "trainer/steps",
+    "trainer/steps-small-model",
     "predictor/forecasts",
     "predictor/forecasts-small-model",
     "line/train",
+    "loader/cached",
+    "loader/parquet-decoded",
     "loader/postgres",
+    "loader/postgres-cpu",
+    "loader/postgres-memory",
     "loader/postgres-psql",
-    "loader/postgres-cpu-psql",
     "loader/postgres-shuffled",
     "loader/postgres-cpu-shuffled",
-    "loader/postgres-memory",
     "loader/postgres-memory-shuffled",
+    "loader/postgres-cpu-one-connection",
     "loader/postgres-memory-one-connection",
+    "loader/postgres-batches-wide",
+    "loader/postgres-cpu-batches-wide",
+    "loader/postgres-batches-packed",
+    "loader/postgres-cpu-batches-packed",
 ];
 
 /// Whether a difference in a case's ratio means something.
@@ -47,12 +54,13 @@ mod tests {
     use crate::workspace::Workspace;
 
     #[test]
-    fn every_stable_case_is_one_that_is_measured() {
+    fn four_in_five_of_the_cases_that_are_measured_are_stable() {
         let path = Workspace::find().unwrap().root().join("bench/stages.json");
         let measured: Vec<String> =
             Report::read(&path).unwrap().cases.iter().map(Case::name).collect();
         for name in STABLE {
             assert!(measured.iter().any(|case| case == name), "{name} is not in {measured:?}");
         }
+        assert!(STABLE.len() * 5 >= measured.len() * 4, "of {} cases", measured.len());
     }
 }
