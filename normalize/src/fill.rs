@@ -97,47 +97,59 @@ impl Filler {
             .zip(meta.series.par_chunks_mut(TASK).zip(meta.time.par_chunks_mut(TASK)))
             .enumerate()
             .with_max_len(PIECE)
-            .for_each(|(task, (((inputs, (targets, last)), extras), (series, time)))| {
-                let (((lengths, mask), segments), scratch) = extras;
-                // Shuffled windows lie anywhere, and so does all that belongs to them. What is
-                // waited for here is asked for by all windows at once, and what is needed last is
-                // asked for before the copies, which take long enough for it to arrive.
-                let positions: [u64; TASK] =
-                    std::array::from_fn(|i| position((task * TASK + i).min(count - 1)));
-                let windows = positions.map(|position| index.at(position));
-                ahead::fetch(rows.inputs(windows[0].first, windows[0].rows()));
-                for window in &windows {
-                    ahead::touch(&rows.times()[window.row]);
-                    rows.labels.ahead(window.row);
-                }
-                let next = windows.iter().skip(1).map(Some).chain([None]);
-                let inputs = inputs.chunks_exact_mut(row * layout.features);
-                for ((window, next), out) in windows.iter().zip(next).zip(inputs) {
-                    if let Some(next) = next {
-                        ahead::fetch(rows.inputs(next.first, next.rows()));
+            .for_each_init(
+                || None,
+                |known, (task, (((inputs, (targets, last)), extras), (series, time)))| {
+                    let (((lengths, mask), segments), scratch) = extras;
+                    // Shuffled windows lie anywhere, and so does all that belongs to them. So what is
+                    // needed is asked for long before: while the windows of one task are copied, the
+                    // memory comes by what belongs to them, and by the places of the next ones.
+                    let find = |task: usize| -> [u64; TASK] {
+                        std::array::from_fn(|i| position((task * TASK + i).min(count - 1)))
+                    };
+                    let positions = match known.take() {
+                        Some((of, positions)) if of == task => positions,
+                        _ => find(task),
+                    };
+                    let windows = positions.map(|position| index.at(position));
+                    ahead::fetch(rows.inputs(windows[0].first, windows[0].rows()));
+                    let following = find(task + 1);
+                    following.iter().for_each(|position| index.ahead(*position));
+                    *known = Some((task + 1, following));
+                    for window in &windows {
+                        ahead::touch(&rows.times()[window.row]);
+                        rows.labels.ahead(window.row);
                     }
-                    copy_inputs(rows, window, padding, out, scratch);
-                }
-                let padded = lengths.iter_mut().zip(mask.chunks_exact_mut(row));
-                for (window, (length, mask)) in windows.iter().zip(padded) {
-                    *length = window.rows() as f32;
-                    let (real, padded) = sides(mask, window.rows(), padding);
-                    real.fill(1.0);
-                    padded.fill(0.0);
-                }
-                for (window, out) in windows.iter().zip(segments.chunks_exact_mut(row)) {
-                    place(rows.segments(window.first, window.rows()), padding, out);
-                }
-                for ((window, series), time) in windows.iter().zip(series).zip(time) {
-                    (*series, *time) = (window.series, rows.times()[window.row]);
-                }
-                for (window, out) in windows.iter().zip(targets.chunks_exact_mut(layout.labels())) {
-                    rows.labels.copy(window.row, window.series_end, out);
-                }
-                for (window, out) in windows.iter().zip(last.chunks_exact_mut(layout.targets)) {
-                    out.copy_from_slice(rows.labels.last(window.row, window.series));
-                }
-            });
+                    let inputs = inputs.chunks_exact_mut(row * layout.features);
+                    for (i, (window, out)) in windows.iter().zip(inputs).enumerate() {
+                        let next =
+                            windows.get(i + 1).copied().unwrap_or_else(|| index.at(following[0]));
+                        ahead::fetch(rows.inputs(next.first, next.rows()));
+                        copy_inputs(rows, window, padding, out, scratch);
+                    }
+                    let padded = lengths.iter_mut().zip(mask.chunks_exact_mut(row));
+                    for (window, (length, mask)) in windows.iter().zip(padded) {
+                        *length = window.rows() as f32;
+                        let (real, padded) = sides(mask, window.rows(), padding);
+                        real.fill(1.0);
+                        padded.fill(0.0);
+                    }
+                    for (window, out) in windows.iter().zip(segments.chunks_exact_mut(row)) {
+                        place(rows.segments(window.first, window.rows()), padding, out);
+                    }
+                    for ((window, series), time) in windows.iter().zip(series).zip(time) {
+                        (*series, *time) = (window.series, rows.times()[window.row]);
+                    }
+                    for (window, out) in
+                        windows.iter().zip(targets.chunks_exact_mut(layout.labels()))
+                    {
+                        rows.labels.copy(window.row, window.series_end, out);
+                    }
+                    for (window, out) in windows.iter().zip(last.chunks_exact_mut(layout.targets)) {
+                        out.copy_from_slice(rows.labels.last(window.row, window.series));
+                    }
+                },
+            );
     }
 }
 

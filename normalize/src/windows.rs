@@ -7,6 +7,7 @@
 //! numbering, and counted.
 
 use crate::{
+    ahead,
     rows::{Rows, Validity},
     settings::WindowSettings,
     spans::SeriesRows,
@@ -215,6 +216,11 @@ impl WindowIndex {
         let (row, series) = (row as usize, self.series[series as usize]);
         let first = self.first_row(series, row);
         Window { series: series.code, first, row, series_end: series.end }
+    }
+
+    /// Asks for what [`at`](Self::at) of this position will want.
+    pub(crate) fn ahead(&self, position: u64) {
+        ahead::touch(&self.places[position as usize]);
     }
 
     /// The earliest time at which all targets of a window are known.
