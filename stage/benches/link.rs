@@ -1,10 +1,27 @@
 //! What it costs to hand one item to the next stage, beside the bare channel it is built on.
+//!
+//! Three threads on either side, the middle one passing on what it gets. Not a criterion bench,
+//! though it is small: who wakes whom on which core changes from second to second, so both sides
+//! have to take turns.
+//!
+//! ```text
+//! cargo bench -p millstream-stage --bench link -- [--quick] [--json FILE] [--only TEXT]...
+//! ```
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+#[expect(dead_code, reason = "other benches use more of it")]
+mod harness;
+
+use harness::{
+    Failure,
+    arguments::Arguments,
+    report::{Comparison, Report},
+    rounds::{self, Outcome},
+    sample::{Clock, Sample, Whose},
+};
 use millstream_stage::{Emit, Ending, Flow, Item, Pipeline, Sink, Source, Stage};
-use std::{convert::Infallible, hint::black_box, thread};
+use std::{convert::Infallible, process::ExitCode, thread};
 
-const ITEMS: u64 = 100_000;
+const ITEMS: u64 = 20_000;
 const DEPTH: usize = 3;
 
 struct Number(u64);
@@ -74,18 +91,64 @@ fn bare_channels() -> u64 {
     })
 }
 
-fn hand_over(c: &mut Criterion) {
-    let mut group = c.benchmark_group("stage/hand-over");
-    group.throughput(Throughput::Elements(ITEMS)).sample_size(10);
-    group.bench_function("ours", |b| {
-        b.iter(|| {
-            let line = Pipeline::from("source", Count(0), DEPTH).then("pass", Pass);
-            black_box(line.run("sum", Sum(0)).expect("nothing fails").report)
-        });
-    });
-    group.bench_function("floor: bare bounded channels", |b| b.iter(|| black_box(bare_channels())));
-    group.finish();
+/// The same through a line of ours.
+fn line() -> Result<u64, Failure> {
+    let line = Pipeline::from("source", Count(0), DEPTH).then("pass", Pass);
+    Ok(line.run("sum", Sum(0))?.report)
 }
 
-criterion_group!(benches, hand_over);
-criterion_main!(benches);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Method {
+    Line,
+    BareChannels,
+}
+
+impl rounds::Method for Method {
+    fn describe(self) -> String {
+        let name = match self {
+            Method::Line => "ours: a line of three parts",
+            Method::BareChannels => "floor: bare bounded channels",
+        };
+        name.to_owned()
+    }
+
+    fn is_peer(self) -> bool {
+        false
+    }
+}
+
+fn measure(method: Method) -> Result<Sample<()>, Failure> {
+    let clock = Clock::start(Whose::Own)?;
+    let sum = match method {
+        Method::Line => line()?,
+        Method::BareChannels => bare_channels(),
+    };
+    let sample = clock.stop()?;
+    if sum != ITEMS * (ITEMS + 1) / 2 {
+        return Err("an item was lost".into());
+    }
+    Ok(sample)
+}
+
+fn run() -> Result<(), Failure> {
+    let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else { return Ok(()) };
+    if arguments.peers.is_some() {
+        return Err("this bench has no peers".into());
+    }
+    let json = arguments.create_json()?;
+    let methods = arguments.select(vec![Method::Line, Method::BareChannels]);
+    let rounds = if arguments.quick { 40 } else { 200 };
+    let outcomes = rounds::run(&methods, rounds, measure)?;
+    let mut report = Report::default();
+    if let [ours, other] = outcomes.as_slice() {
+        let other_name = "bare bounded channels";
+        let comparison =
+            Comparison { stage: "stage", ours, other, other_name, amount: ITEMS as f64 };
+        report.cases.extend(comparison.case("hand-over".to_owned(), "items/s", Outcome::wall_s));
+    }
+    report.publish(&outcomes, json)
+}
+
+fn main() -> ExitCode {
+    harness::main(run)
+}

@@ -23,11 +23,11 @@ use crate::workspace::Workspace;
 use crate::{postgres_server, process, setup};
 
 use compare::Comparison;
-use program::{FILES, LINE, LOADER, NORMALIZE, PREDICTOR, Results, TRAINER};
+use program::{FILES, LINE, LINK, LOADER, NORMALIZE, PREDICTOR, Results, TRAINER};
 use report::{Against, Report};
 
-/// The packages with criterion benches, whose groups are named `<stage>/<case>`.
-const PACKAGES: [&str; 2] = ["millstream-stage", "millstream-prefetch"];
+/// The package with criterion benches, whose groups are named `<stage>/<case>`.
+const PACKAGE: &str = "millstream-prefetch";
 
 /// Runs the task.
 ///
@@ -72,7 +72,7 @@ fn measure(workspace: &Workspace, quick: bool) -> Result<Report, Error> {
 
     let folder = target.join("bench-stages");
     fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
-    for program in [FILES, NORMALIZE, TRAINER, PREDICTOR, LINE] {
+    for program in [LINK, FILES, NORMALIZE, TRAINER, PREDICTOR, LINE] {
         report.extend(program.run(workspace, &folder, quick, None)?);
     }
     report.extend(loader(workspace, &folder, quick)?);
@@ -95,12 +95,8 @@ fn loader(workspace: &Workspace, folder: &Path, quick: bool) -> Result<Results, 
 
 fn bench_command(workspace: &Workspace, quick: bool) -> Command {
     let mut command = workspace.cargo();
-    command.arg("bench");
-    for package in PACKAGES {
-        command.args(["-p", package]);
-    }
-    // Only the criterion benches: a library's test harness would choke on criterion's flags.
-    command.args(["--bench", "*"]);
+    // Only the benches: a library's test harness would choke on criterion's flags.
+    command.args(["bench", "-p", PACKAGE, "--bench", "*"]);
     if quick {
         command.args(["--", "--quick"]);
     }
@@ -124,9 +120,7 @@ mod tests {
     fn quick_is_criterions_own_flag() {
         let workspace = Workspace::at(Path::new("."));
         let line = process::line(&bench_command(&workspace, true));
-        let expected =
-            "cargo bench -p millstream-stage -p millstream-prefetch --bench '*' -- --quick";
-        assert_eq!(line, expected);
+        assert_eq!(line, "cargo bench -p millstream-prefetch --bench '*' -- --quick");
         assert!(!process::line(&bench_command(&workspace, false)).contains("--quick"));
     }
 }

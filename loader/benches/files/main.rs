@@ -6,7 +6,7 @@
 //! disks differ, and what a load adds to them is the question.
 //!
 //! ```text
-//! cargo bench -p millstream-loader --bench files -- [--quick] [--json FILE] [--only TEXT]
+//! cargo bench -p millstream-loader --bench files -- [--quick] [--json FILE] [--only TEXT]...
 //! ```
 
 mod batches;

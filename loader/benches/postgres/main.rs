@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! cargo bench -p millstream-loader --bench postgres -- \
-//!     [--quick] [--json FILE] [--peers PYTHON] [--only TEXT]
+//!     [--quick] [--json FILE] [--peers PYTHON] [--only TEXT]...
 //! ```
 
 mod cases;
@@ -40,7 +40,6 @@ use std::{
 };
 use support::server::{Options, Server};
 use windows::Epoch;
-use workload::Size;
 
 /// The tables stay in memory, and nothing but the readers is at work. Compiling plans would take
 /// time that no reader can do anything about.
@@ -84,10 +83,10 @@ fn stop(server: &Mutex<Option<Server>>) {
 
 fn bench(arguments: &Arguments, url: &str) -> Result<(), Failure> {
     let json = arguments.create_json()?;
-    let size = if arguments.quick { Size::QUICK } else { Size::FULL };
-    eprintln!("making two tables of {} rows, or taking them from an earlier run", size.rows);
-    let table = workload::make(url, size.rows)?;
-    let epoch = Epoch::of(size.rows);
+    let rows = if arguments.quick { 100_000 } else { 1_000_147 };
+    eprintln!("making two tables of {rows} rows, or taking them from an earlier run");
+    let table = workload::make(url, rows)?;
+    let epoch = Epoch::of(rows);
     let windows = match &arguments.peers {
         Some(_) => windows::make(url, epoch)?,
         None => Content::default(),
@@ -101,10 +100,18 @@ fn bench(arguments: &Arguments, url: &str) -> Result<(), Failure> {
     let mut skipped = Vec::new();
     if arguments.peers.is_none() && psql::find().is_none() {
         let reason = "no psql on PATH or in /usr/lib/postgresql/*/bin";
-        skipped.push(cases::skipped("postgres-cpu-psql", reason));
+        for case in ["postgres-psql", "postgres-cpu-psql"] {
+            skipped.push(cases::skipped(case, reason));
+        }
         methods.retain(|method| method.reader != Reader::Psql);
     }
-    let outcomes = rounds::run(&methods, size.rounds, |method| {
+    let rounds = match (arguments.quick, &arguments.peers) {
+        (false, None) => 11,
+        // Some peers take minutes for a round.
+        (false, Some(_)) => 5,
+        (true, _) => 2,
+    };
+    let outcomes = rounds::run(&methods, rounds, |method| {
         method.measure(url, arguments.peers.as_deref(), &truths)
     })?;
     let mut report = match &arguments.peers {

@@ -5,18 +5,6 @@ use crate::{content::Content, harness::Failure, kept::Kept};
 use postgres::{Client, Config, NoTls, config::Host};
 use std::fmt::Write as _;
 
-/// Rows of the tables.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Size {
-    pub(crate) rows: u64,
-    pub(crate) rounds: usize,
-}
-
-impl Size {
-    pub(crate) const FULL: Size = Size { rows: 1_000_147, rounds: 8 };
-    pub(crate) const QUICK: Size = Size { rows: 100_000, rounds: 2 };
-}
-
 /// One of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Table {

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! cargo bench -p millstream-normalize --bench batches -- \
-//!     [--quick] [--json FILE] [--peers PYTHON] [--only TEXT]
+//!     [--quick] [--json FILE] [--peers PYTHON] [--only TEXT]...
 //! ```
 
 mod cases;

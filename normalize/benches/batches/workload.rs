@@ -19,7 +19,7 @@ impl Size {
     /// floors: what disturbs then disturbs both sides alike. A peer takes seconds to start.
     pub(crate) fn of(arguments: &Arguments) -> Size {
         match (arguments.quick, &arguments.peers) {
-            (false, None) => Size { series: 1000, batches: 100, rounds: 40 },
+            (false, None) => Size { series: 1000, batches: 100, rounds: 60 },
             (true, None) => Size { series: 250, batches: 50, rounds: 12 },
             (false, Some(_)) => Size { series: 1000, batches: 200, rounds: 3 },
             (true, Some(_)) => Size { series: 250, batches: 100, rounds: 1 },

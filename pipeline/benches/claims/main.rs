@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! cargo bench -p millstream --bench claims -- \
-//!     [--quick] [--json FILE] [--only TEXT] [--without-postgres REASON]
+//!     [--quick] [--json FILE] [--only TEXT]... [--without-postgres REASON]
 //! ```
 
 mod allocations;

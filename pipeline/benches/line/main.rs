@@ -5,7 +5,7 @@
 //! nobody else needs the machine. Both must end with the same losses.
 //!
 //! ```text
-//! cargo bench -p millstream --bench line -- [--quick] [--json FILE] [--only TEXT]
+//! cargo bench -p millstream --bench line -- [--quick] [--json FILE] [--only TEXT]...
 //! ```
 
 mod batches;

@@ -5,7 +5,8 @@
 //! the end must be what the forward passes gave. Loading the model is not measured on either side.
 //!
 //! ```text
-//! cargo bench -p millstream-predictor --bench forecasts -- [--quick] [--json FILE] [--only TEXT]
+//! cargo bench -p millstream-predictor --bench forecasts -- \
+//!     [--quick] [--json FILE] [--only TEXT]...
 //! ```
 
 mod agree;

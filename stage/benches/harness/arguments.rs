@@ -30,7 +30,8 @@ impl Arguments {
                 "--peers" => arguments.peers = Some(value()?.into()),
                 "--only" => arguments.only.push(value()?),
                 other => {
-                    let known = "--quick, --json FILE, --peers PYTHON and --only TEXT, the last any number of times";
+                    let known = "--quick, --json FILE, --peers PYTHON and --only TEXT, \
+                                 the last any number of times";
                     return Err(format!("unknown argument {other}; there are {known}").into());
                 }
             }

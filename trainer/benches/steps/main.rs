@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! cargo bench -p millstream-trainer --bench steps -- \
-//!     [--quick] [--json FILE] [--peers PYTHON] [--only TEXT]
+//!     [--quick] [--json FILE] [--peers PYTHON] [--only TEXT]...
 //! ```
 
 mod agree;

@@ -1,7 +1,7 @@
 //! Benches that are programs of their own: how they are called, and the report they write.
 //!
-//! A load takes seconds, and CPU and memory matter beside time, so these are not criterion benches;
-//! they pair their cases with their floors, or with peers, by themselves.
+//! CPU and memory matter beside time, and what is compared has to take turns, so these are not
+//! criterion benches; they pair their cases with their floors, or with peers, by themselves.
 
 use std::fs;
 use std::path::Path;
@@ -29,6 +29,10 @@ pub(crate) struct Program {
     package: &'static str,
     bench: &'static str,
 }
+
+/// Handing an item to the next stage.
+pub(super) const LINK: Program =
+    Program { stage: "stage", package: "millstream-stage", bench: "link" };
 
 /// Reading PostgreSQL.
 pub(crate) const LOADER: Program =

@@ -5,18 +5,18 @@
 //! measured and shown, but a difference of a few percent between two of its figures proves
 //! nothing:
 //!
-//! - `stage/hand-over` is a matter of who wakes whom on which core, and criterion measures ours and
-//!   the floor one after the other;
 //! - `loader/parquet` sets decoding beside reading, a processor beside the memory;
-//! - `normalize/fill-shuffled-one-thread-floor` sets two threads beside one, and
-//!   `normalize/fit-apply-ordinary-pages-floor` is about how the kernel comes by pages;
+//! - `normalize/fit-apply-ordinary-pages-floor` is about how the kernel comes by pages;
 //! - `loader/postgres-one-connection` depends on where the server's one process runs;
-//! - `loader/postgres-cpu-psql` sets our CPU beside that of a program that waits in its own way.
+//! - `loader/postgres-psql` and `loader/postgres-cpu-psql` set us beside another program, which
+//!   waits in its own way.
 
 /// By name, `<stage>/<case>`.
-const STABLE: [&str; 25] = [
+const STABLE: [&str; 26] = [
+    "stage/hand-over",
     "prefetch/ring-simulated",
     "normalize/fill-shuffled",
+    "normalize/fill-shuffled-one-thread-floor",
     "normalize/fill-reference-last",
     "normalize/fill-reference-column",
     "normalize/fit-apply",
@@ -30,7 +30,6 @@ const STABLE: [&str; 25] = [
     "loader/postgres",
     "loader/postgres-cpu",
     "loader/postgres-memory",
-    "loader/postgres-psql",
     "loader/postgres-shuffled",
     "loader/postgres-cpu-shuffled",
     "loader/postgres-memory-shuffled",
