@@ -21,7 +21,7 @@ impl Size {
         match (arguments.quick, &arguments.peers) {
             (false, None) => Size { series: 1000, batches: 100, rounds: 60 },
             (true, None) => Size { series: 250, batches: 50, rounds: 12 },
-            (false, Some(_)) => Size { series: 1000, batches: 200, rounds: 3 },
+            (false, Some(_)) => Size { series: 1000, batches: 200, rounds: 7 },
             (true, Some(_)) => Size { series: 250, batches: 100, rounds: 1 },
         }
     }
