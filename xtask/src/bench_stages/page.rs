@@ -23,7 +23,7 @@ p { margin: .2rem 0; color: var(--soft); }
   padding: .45rem 0; }
 .name { overflow-wrap: anywhere; }
 .track { position: relative; height: .9rem; background: var(--track); border-radius: 2px; }
-.bar { height: 100%; background: var(--bar); border-radius: 2px; }
+.bar { position: absolute; height: 100%; background: var(--bar); border-radius: 2px; }
 .mark { position: absolute; top: -.2rem; bottom: -.2rem; border-left: 2px solid var(--mark); }
 .ratio { text-align: right; font-variant-numeric: tabular-nums; font-weight: 600; }
 .figures { grid-column: 2 / 4; color: var(--soft); font-size: .85rem; }
@@ -34,26 +34,31 @@ p { margin: .2rem 0; color: var(--soft); }
 /// The page.
 pub(super) fn render(report: &Report, against: Against) -> String {
     let [_, other, _] = against.words();
-    let title = match against {
-        Against::Floors => "millstream: stages beside their floors",
-        Against::Peers => "millstream: stages beside what people use today",
+    let (title, scale_in_words) = match against {
+        Against::Floors => ("millstream: stages beside their floors", ""),
+        Against::Peers => (
+            "millstream: stages beside what people use today",
+            " The scale is logarithmic; where ours takes less, the bar goes to the right.",
+        ),
     };
     let origin = escape(&report.origin(against));
     let mut text = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
          <style>\n{STYLE}</style>\n<h1>{title}</h1>\n<p>{origin}</p>\n\
-         <p>The mark in each bar is the {other}.</p>\n"
+         <p>The mark in each bar is the {other}.{scale_in_words}</p>\n"
     );
-    // All bars of a page have one scale, on which 1.00 has its place too.
-    let longest = report.cases.iter().map(|case| case.ratio).fold(1.0, f64::max);
-    let mut stage = "";
+    let scale = Scale::of(&report.cases, against);
+    let mut stages: Vec<&str> = Vec::new();
     for case in &report.cases {
-        if case.stage != stage {
-            stage = &case.stage;
-            writeln!(text, "<h2>{}</h2>", escape(stage)).expect("a String takes every write");
+        if !stages.contains(&case.stage.as_str()) {
+            stages.push(&case.stage);
         }
-        text += &row(case, other, longest);
+    }
+    for stage in stages {
+        writeln!(text, "<h2>{}</h2>", escape(stage)).expect("a String takes every write");
+        let cases = report.cases.iter().filter(|case| case.stage == stage);
+        text.extend(cases.map(|case| row(case, other, scale)));
     }
     if !report.skipped.is_empty() {
         text += "<h2>skipped</h2>\n";
@@ -66,7 +71,47 @@ pub(super) fn render(report: &Report, against: Against) -> String {
     text + "</html>\n"
 }
 
-fn row(case: &Case, other: &str, longest: f64) -> String {
+/// Where a ratio lies in a bar, in percent: one scale for all bars of a page, with a place for 1.00.
+#[derive(Debug, Clone, Copy)]
+enum Scale {
+    /// From nothing: what is missing to the floor is to be seen.
+    Linear { longest: f64 },
+    /// To either side of 1.00, by logarithms: beside a peer that takes a hundred times as long, one
+    /// that takes twice as long would look as fast as ours.
+    Logarithmic { lowest: f64, highest: f64 },
+}
+
+impl Scale {
+    fn of(cases: &[Case], against: Against) -> Self {
+        let ratios = || cases.iter().map(|case| case.ratio);
+        match against {
+            Against::Floors => Scale::Linear { longest: ratios().fold(1.0, f64::max) },
+            Against::Peers => Scale::Logarithmic {
+                lowest: ratios().fold(0.5, f64::min).ln(),
+                highest: ratios().fold(2.0, f64::max).ln(),
+            },
+        }
+    }
+
+    fn place(self, ratio: f64) -> f64 {
+        let share = match self {
+            Scale::Linear { longest } => ratio / longest,
+            Scale::Logarithmic { lowest, highest } => (ratio.ln() - lowest) / (highest - lowest),
+        };
+        100.0 * share
+    }
+
+    /// Where a bar starts and ends.
+    fn bar(self, ratio: f64) -> (f64, f64) {
+        let end = self.place(ratio);
+        match self {
+            Scale::Linear { .. } => (0.0, end),
+            Scale::Logarithmic { .. } => (end.min(self.place(1.0)), end.max(self.place(1.0))),
+        }
+    }
+}
+
+fn row(case: &Case, other: &str, scale: Scale) -> String {
     let [ours, others] = [case.value, case.floor].map(|value| rate(value, &case.unit));
     let best = case.value_best.zip(case.floor_best).map_or(String::new(), |(ours, others)| {
         let [ours, others] = [ours, others].map(|value| rate(value, &case.unit));
@@ -75,10 +120,11 @@ fn row(case: &Case, other: &str, longest: f64) -> String {
     let cpu = case.cpu_s.map_or(String::new(), |cpu_s| format!("; {cpu_s:.2} s of CPU"));
     let figures = format!("ours {ours}, {other} {others} ({}){best}{cpu}", case.floor_name);
     let (name, figures, ratio) = (escape(&case.case), escape(&figures), case.ratio);
-    let [width, mark] = [ratio, 1.0].map(|ratio| ratio / longest * 100.0);
+    let ((start, end), mark) = (scale.bar(ratio), scale.place(1.0));
+    let width = end - start;
     format!(
         "<div class=\"case\"><div class=\"name\">{name}</div>\
-         <div class=\"track\"><div class=\"bar\" style=\"width:{width:.1}%\"></div>\
+         <div class=\"track\"><div class=\"bar\" style=\"left:{start:.1}%;width:{width:.1}%\"></div>\
          <div class=\"mark\" style=\"left:{mark:.1}%\"></div></div>\
          <div class=\"ratio\">{ratio:.2}</div><div class=\"figures\">{figures}</div></div>\n"
     )
@@ -116,6 +162,25 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
+    }
+
+    #[test]
+    fn beside_peers_a_bar_starts_at_the_peer() {
+        let page =
+            render(&report(&[("slower", 0.5), ("faster", 2.0), ("far", 32.0)]), Against::Peers);
+        for part in ["left:0.0%;width:16.7%", "left:16.7%;width:16.7%", "left:16.7%;width:83.3%"] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+    }
+
+    #[test]
+    fn a_stage_measured_by_two_programs_has_one_heading() {
+        let mut report = report(&[("fill", 0.8), ("steps", 0.9), ("fit", 0.7)]);
+        report.cases[1].stage = "trainer".into();
+        let page = render(&report, Against::Floors);
+        assert_eq!(page.matches("<h2>normalize</h2>").count(), 1);
+        let [fit, steps] = [">fit<", ">steps<"].map(|name| page.find(name).unwrap());
+        assert!(fit < steps, "{page}");
     }
 
     #[test]
