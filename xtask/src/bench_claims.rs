@@ -15,13 +15,16 @@ use crate::bench_stages::{commit, machine};
 use crate::error::Error;
 use crate::flags::{BenchClaimsFlags, SetupFlags};
 use crate::workspace::Workspace;
-use crate::{postgres_server, process, setup};
+use crate::{postgres_server, process, setup, whole};
 
 /// All claims of one run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     commit: Option<String>,
     machine: Machine,
+    /// A first look only.
+    #[serde(default)]
+    quick: bool,
     claims: Vec<Claim>,
 }
 
@@ -59,18 +62,19 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchClaimsFlags) -> Result<(),
         eprintln!("SKIPPED: the claim about queries: {reason}");
     }
 
-    let json = folder.join("claims.json");
-    let mut program = command(workspace, &json, flags.quick, without_postgres.as_deref());
+    let measured = folder.join("measured.json");
+    let mut program = command(workspace, &measured, flags.quick, without_postgres.as_deref());
     process::run_on_stderr(&mut program)?;
-    let text = fs::read_to_string(&json).map_err(Error::file("read", &json))?;
+    let text = fs::read_to_string(&measured).map_err(Error::file("read", &measured))?;
     let Measured { claims } = serde_json::from_str(&text)
-        .map_err(|source| Error::Json { what: json.display().to_string(), source })?;
+        .map_err(|source| Error::Json { what: measured.display().to_string(), source })?;
 
-    let report = Report { commit: commit(workspace), machine: machine::describe(), claims };
-    fs::write(&json, report.json()).map_err(Error::file("write", &json))?;
-    let markdown = folder.join("claims.md");
+    let (commit, machine) = (commit(workspace), machine::describe());
+    let report = Report { commit, machine, quick: flags.quick, claims };
+    let json = folder.join("claims.json");
+    whole::write(&json, &report.json())?;
     let table = report.markdown();
-    fs::write(&markdown, &table).map_err(Error::file("write", &markdown))?;
+    whole::write(&folder.join("claims.md"), &table)?;
     print!("{table}");
     eprintln!("written to {} and claims.md beside it", json.display());
     Ok(())
@@ -113,8 +117,9 @@ impl Report {
     pub(crate) fn markdown(&self) -> String {
         let commit = self.commit.as_deref().unwrap_or("unknown");
         let Machine { cpu, cores, memory_mb } = &self.machine;
+        let quick = if self.quick { ", a first look (--quick)" } else { "" };
         let mut text = format!(
-            "Commit {commit}, {cpu}, {cores} cores, {memory_mb} MB. Medians over rounds in which \
+            "Commit {commit}, {cpu}, {cores} cores, {memory_mb} MB{quick}. Medians over rounds in which \
              before and after take turns.\n\n\
              | claim | promised | measured | validation loss before / after | how |\n\
              |---|---|---:|---|---|\n"
@@ -162,7 +167,7 @@ mod tests {
     fn report() -> Report {
         let Measured { claims } = serde_json::from_str(MEASURED).unwrap();
         let machine = Machine { cpu: "Some CPU".into(), cores: 2, memory_mb: 1000 };
-        Report { commit: Some("abc".into()), machine, claims }
+        Report { commit: Some("abc".into()), machine, quick: false, claims }
     }
 
     #[test]
@@ -181,6 +186,8 @@ mod tests {
     fn every_claim_is_a_row_with_its_figure_or_its_reason() {
         let table = report().markdown();
         assert!(table.starts_with("Commit abc, Some CPU, 2 cores, 1000 MB. "), "{table}");
+        let quick = Report { quick: true, ..report() }.markdown();
+        assert!(quick.contains("1000 MB, a first look (--quick). "), "{quick}");
         let rows: Vec<&str> = table.lines().skip(4).collect();
         assert_eq!(
             rows,

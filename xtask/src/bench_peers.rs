@@ -1,8 +1,8 @@
 //! `bench-peers`: a stage beside what people use today, on the same data in the same run.
 //!
 //! Installs the pinned versions of a stage's `requirements.txt` into a Python environment of their
-//! own, and hands that to the stage's bench, which runs them. A peer that cannot be installed here
-//! is a line in the report that says why; nothing else depends on it.
+//! own, and hands that to the stage's bench, which runs them. What cannot be had here (a peer, the
+//! environment, PostgreSQL) is a line in the report that says why; nothing else depends on it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,12 +25,11 @@ const LOADER_PEERS: &str = "loader/benches/postgres/requirements.txt";
 /// Runs the task.
 ///
 /// # Errors
-/// When there is no Python, or a bench fails. Without PostgreSQL the loader's part is skipped.
+/// When a bench fails. Without a Python or PostgreSQL, what needs it is skipped.
 pub(crate) fn run(workspace: &Workspace, flags: &BenchPeersFlags) -> Result<(), Error> {
     // The trainer needs libtorch.
     setup::run(workspace, &SetupFlags::default())?;
-    let python = process::find_program("python3", &prerequisites::search_path())
-        .ok_or(Missing::PeersPython)?;
+    let python = process::find_program("python3", &prerequisites::search_path());
     let folder = workspace.metadata()?.target_directory.join("bench-peers");
 
     let mut report = Report::new(commit(workspace), machine::describe(), flags.quick);
@@ -39,7 +38,17 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchPeersFlags) -> Result<(), 
         let folder = folder.join(stage);
         fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
         let requirements = workspace.root().join(requirements);
-        let (environment, skipped) = install(stage, &python, &folder, &requirements)?;
+        let python = python.as_deref().ok_or(Error::from(Missing::PeersPython));
+        let installed = python.and_then(|python| install(stage, python, &folder, &requirements));
+        let (environment, skipped) = match installed {
+            Ok(installed) => installed,
+            Err(error) => {
+                let reason = error.with_causes();
+                eprintln!("SKIPPED: the peers of {stage}: {reason}");
+                programs.iter().for_each(|program| report.extend(program.skipped(reason.clone())));
+                return Ok(());
+            }
+        };
         for program in programs {
             report.extend(program.run(workspace, &folder, flags.quick, Some(&environment))?);
         }

@@ -12,6 +12,7 @@ use std::path::Path;
 use crate::bench_claims;
 use crate::bench_stages::report::Report;
 use crate::error::Error;
+use crate::whole;
 use crate::workspace::Workspace;
 
 use section::Figures;
@@ -34,8 +35,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     for bench in BENCHES {
         let new = target.join(format!("bench-{bench}/{bench}.json"));
         if new.exists() {
-            fs::copy(&new, folder.join(format!("{bench}.json")))
-                .map_err(Error::file("copy", &new))?;
+            let text = fs::read_to_string(&new).map_err(Error::file("read", &new))?;
+            whole::write(&folder.join(format!("{bench}.json")), &text)?;
             println!("bench/{bench}.json is the last run of `cargo xtask bench-{bench}`");
         } else {
             println!("bench/{bench}.json stays as it is; `cargo xtask bench-{bench}` renews it");
@@ -46,7 +47,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     let text = fs::read_to_string(&readme).map_err(Error::file("read", &readme))?;
     let section = section::render(&read(&folder)?);
     let text = insert(&text, &section).ok_or(Error::NoReportSection { begin: BEGIN.trim_end() })?;
-    fs::write(&readme, text).map_err(Error::file("write", &readme))?;
+    whole::write(&readme, &text)?;
     println!("README.md has their figures");
     Ok(())
 }

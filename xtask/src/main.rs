@@ -26,6 +26,7 @@ mod steps;
 mod test;
 mod tidy;
 mod wheels;
+mod whole;
 mod workspace;
 
 use std::process::ExitCode;

@@ -43,7 +43,7 @@ pub(crate) enum Missing {
     Pip,
 
     #[error(
-        "no python3, which the loader's peers run in; install it (Debian, Ubuntu: \
+        "no python3, which the peers run in; install it (Debian, Ubuntu: \
          apt-get install python3 python3-venv; Fedora: dnf install python3)"
     )]
     PeersPython,

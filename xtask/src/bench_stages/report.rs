@@ -14,6 +14,7 @@ use super::machine::Machine;
 use super::page;
 use super::program::Results;
 use crate::error::Error;
+use crate::whole;
 
 /// Grows when a field changes its meaning.
 const SCHEMA: u32 = 1;
@@ -108,7 +109,7 @@ impl Report {
             [("json", &self.json()), ("md", &table), ("html", &page::render(self, against))]
         {
             let path = folder.join(name).with_extension(extension);
-            fs::write(&path, text).map_err(Error::file("write", &path))?;
+            whole::write(&path, text)?;
         }
         print!("{table}");
         eprintln!("written to {}/{name}.json, {name}.md and {name}.html", folder.display());
