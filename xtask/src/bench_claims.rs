@@ -119,8 +119,8 @@ impl Report {
         let Machine { cpu, cores, memory_mb } = &self.machine;
         let quick = if self.quick { ", a first look (--quick)" } else { "" };
         let mut text = format!(
-            "Commit {commit}, {cpu}, {cores} cores, {memory_mb} MB{quick}. Medians over rounds in which \
-             before and after take turns.\n\n\
+            "Commit {commit}, {cpu}, {cores} cores, {memory_mb} MB{quick}. Medians over rounds in \
+             which before and after take turns.\n\n\
              | claim | promised | measured | validation loss before / after | how |\n\
              |---|---|---:|---|---|\n"
         );

@@ -51,8 +51,8 @@ pub(crate) enum Task {
 
     /// Benchmark the stages against their floors
     ///
-    /// Every stage by itself and the whole training line, each in turns with its floor: some ten
-    /// minutes. Writes stages.json, stages.md and stages.html, a page with bars, to
+    /// Every stage by itself and the whole training line, each in turns with its floor: under
+    /// twenty minutes. Writes stages.json, stages.md and stages.html, a page with bars, to
     /// target/bench-stages and prints the table. The loader's cases start a PostgreSQL server of
     /// their own, and are skipped where there is none.
     BenchStages(BenchStagesFlags),
@@ -63,8 +63,9 @@ pub(crate) enum Task {
     /// a query per batch; making batches beside PyTorch's DataLoader, torch, numpy and scikit-learn;
     /// training steps beside plain PyTorch loops. Installs pinned versions of them with pip under
     /// target/bench-peers (PyTorch takes some gigabytes, for each of two environments), lets them and
-    /// us do the same work in turns, checks that the results are the same, writes peers.json and
-    /// peers.md to target/bench-peers and prints the table.
+    /// us do the same work in turns, checks that the results are the same, writes peers.json,
+    /// peers.md and peers.html to target/bench-peers and prints the table. What cannot be installed
+    /// is skipped, and the table says why.
     BenchPeers(BenchPeersFlags),
 
     /// Measure what optimisation guides promise, before and after
@@ -128,14 +129,14 @@ pub(crate) struct BenchStagesFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchPeersFlags {
-    /// Fewer rows and rounds: a minute instead of ten, for a first look
+    /// Fewer rows and rounds: five minutes instead of half an hour, for a first look
     #[arg(long)]
     pub(crate) quick: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchClaimsFlags {
-    /// Fewer rows and rounds: a minute instead of five, for a first look
+    /// Fewer rows and rounds: a minute instead of four, for a first look
     #[arg(long)]
     pub(crate) quick: bool,
 }

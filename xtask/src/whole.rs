@@ -2,7 +2,8 @@
 //! cannot be measured again.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -14,10 +15,19 @@ use crate::error::Error;
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
     // Beside it: a rename is one step only within a file system.
     let mut name = OsString::from(path);
-    name.push(".new");
-    let new = PathBuf::from(name);
-    fs::write(&new, text).map_err(Error::file("write", &new))?;
-    fs::rename(&new, path).map_err(Error::file("write", path))
+    name.push(".partial");
+    let partial = PathBuf::from(name);
+    let write = || {
+        let mut file = File::create(&partial)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().map_err(|source| {
+        // Best effort: the error on its way to the user matters more.
+        drop(fs::remove_file(&partial));
+        Error::file("write", path)(source)
+    })
 }
 
 #[cfg(test)]
@@ -30,10 +40,10 @@ mod tests {
         let path = temp.path().join("stages.json");
         write(&path, "old").unwrap();
         // The place of the new one is taken, by what no file can be written to.
-        fs::create_dir(temp.path().join("stages.json.new")).unwrap();
+        fs::create_dir(temp.path().join("stages.json.partial")).unwrap();
         assert!(write(&path, "new").is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        fs::remove_dir(temp.path().join("stages.json.new")).unwrap();
+        fs::remove_dir(temp.path().join("stages.json.partial")).unwrap();
         write(&path, "new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1, "nothing else stays");

@@ -107,7 +107,7 @@ fn bench(arguments: &Arguments, url: &str) -> Result<(), Failure> {
     }
     let rounds = match (arguments.quick, &arguments.peers) {
         (false, None) => 11,
-        // Some peers take minutes for a round.
+        // A round of all peers takes minutes.
         (false, Some(_)) => 5,
         (true, _) => 2,
     };
