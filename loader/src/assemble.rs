@@ -65,6 +65,7 @@ impl Table {
             time_column: self.time_column,
             time_kind: self.time_kind,
             columns: self.columns,
+            kinds: Vec::new(),
             inputs: self.inputs,
             series,
             fingerprint: String::new(),

@@ -10,6 +10,8 @@ pub enum Origin {
     Cache,
     /// The source itself.
     Source,
+    /// Nowhere any more: all rows are here and are being written to the panel cache.
+    Writing,
 }
 
 impl fmt::Display for Origin {
@@ -17,6 +19,7 @@ impl fmt::Display for Origin {
         f.write_str(match self {
             Origin::Cache => "from cache",
             Origin::Source => "from source",
+            Origin::Writing => "to cache",
         })
     }
 }

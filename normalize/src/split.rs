@@ -289,6 +289,7 @@ mod tests {
             time_column: "day".into(),
             time_kind: TimeKind::Date,
             columns: vec!["y".into()],
+            kinds: Vec::new(),
             inputs: 1,
             series: vec![String::new()],
             fingerprint: String::new(),

@@ -58,6 +58,7 @@ pub fn panel_of(
         time_column: time.to_owned(),
         time_kind,
         columns: values.iter().map(|&at| schema.field(at).name().clone()).collect(),
+        kinds: Vec::new(),
         inputs: width,
         series: names,
         fingerprint: String::new(),

@@ -85,6 +85,7 @@ fn panel() -> Panel {
         time_column: "t".into(),
         time_kind: TimeKind::Integer,
         columns: ["a", "b", "c", "segment"].map(String::from).to_vec(),
+        kinds: Vec::new(),
         inputs: 3,
         series: (0..series).map(|code| format!("s{code}")).collect(),
         fingerprint: String::new(),

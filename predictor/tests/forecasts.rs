@@ -95,6 +95,7 @@ fn plan(contract: &Contract) -> Arc<Plan> {
             time_column: schema.time_column.clone(),
             time_kind: schema.time_kind,
             columns: vec!["a".into(), "b".into(), "y".into(), "z".into()],
+            kinds: Vec::new(),
             inputs: 2,
             series: vec!["AAA".into(), "BBB".into(), "CCC".into()],
             fingerprint: "new data".into(),

@@ -79,6 +79,7 @@ mod plan;
 mod scaling;
 mod shard;
 mod threads;
+mod warnings;
 
 pub use crate::{
     batch::{
@@ -90,7 +91,7 @@ pub use crate::{
     lease::{Lease, Pool},
     line::{Outcome, Pipeline, PipelineError},
     link::{Closed, Inlet, Outlet, Received, Truncated, link},
-    panel::{Panel, PanelError, PanelSchema, Piece, TimeKind},
+    panel::{ColumnKind, Panel, PanelError, PanelSchema, Piece, TimeKind},
     part::{Emit, Ending, Flow, Item, Sink, Source, Stage},
     plan::{BatchCounts, DataSchema, Padding, Phase, Plan, Tag, TargetKind, WindowCounts},
     scaling::{
@@ -98,4 +99,5 @@ pub use crate::{
     },
     shard::{Shard, shard_schema},
     threads::{thread_pool, thread_pool_here},
+    warnings::Warnings,
 };

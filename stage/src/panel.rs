@@ -24,6 +24,19 @@ pub enum TimeKind {
     Integer,
 }
 
+/// What the numbers of a value column were in the source. The same column read from a table in which
+/// it is something else gives numbers that mean something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnKind {
+    /// Numbers of any width.
+    Number,
+    /// True and false, as 1 and 0.
+    Boolean,
+    /// Days, timestamps or times of day, counted in units of their own.
+    Time,
+}
+
 /// What the columns of a panel are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PanelSchema {
@@ -35,6 +48,9 @@ pub struct PanelSchema {
     pub time_kind: TimeKind,
     /// Names of the value columns, in the order of the values in a row.
     pub columns: Vec<String>,
+    /// What each of them was in the source; empty where that is not known.
+    #[serde(default)]
+    pub kinds: Vec<ColumnKind>,
     /// The first `inputs` columns are what a model sees; the rest are there for the targets only.
     pub inputs: usize,
     /// Names of the series; a series code is a position in this list.
@@ -252,6 +268,7 @@ mod tests {
             time_column: "day".into(),
             time_kind: TimeKind::Integer,
             columns: vec!["a".into(), "b".into()],
+            kinds: Vec::new(),
             inputs: 2,
             series: vec!["x".into(), "y".into()],
             fingerprint: String::new(),

@@ -31,6 +31,7 @@ fn plan() -> Arc<Plan> {
         time_column: "t".into(),
         time_kind: TimeKind::Integer,
         columns: vec!["a".into(), "b".into(), "c".into()],
+        kinds: Vec::new(),
         inputs: 3,
         series: vec![String::new()],
         fingerprint: String::new(),

@@ -55,6 +55,7 @@ fn plan() -> Plan {
             time_column: "t".into(),
             time_kind: TimeKind::Integer,
             columns,
+            kinds: Vec::new(),
             inputs: 1,
             series: vec!["wave".into()],
             fingerprint: "example".into(),

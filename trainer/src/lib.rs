@@ -30,7 +30,7 @@
 //!     },
 //!     panel: Arc::new(PanelSchema {
 //!         series_column: None, time_column: "t".into(), time_kind: TimeKind::Integer,
-//!         columns: vec!["x".into()], inputs: 1, series: vec![String::new()],
+//!         columns: vec!["x".into()], kinds: Vec::new(), inputs: 1, series: vec![String::new()],
 //!         fingerprint: String::new(),
 //!     }),
 //!     windows, batch_size: 4, epochs: 1, batches: BatchCounts::even(&windows, 0, 4),

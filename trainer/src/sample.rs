@@ -31,6 +31,7 @@ pub(crate) fn plan(epochs: u32, [train, validation, test]: [u64; 3]) -> Plan {
             time_column: "day".into(),
             time_kind: TimeKind::Integer,
             columns: vec!["x".into(), "y".into()],
+            kinds: Vec::new(),
             inputs: 1,
             series: vec!["a".into(), "b".into(), "c".into()],
             fingerprint: "f".into(),

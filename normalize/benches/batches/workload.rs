@@ -54,6 +54,7 @@ pub(crate) fn panel(size: Size) -> Result<Panel, Failure> {
         time_column: "trade_date".into(),
         time_kind: TimeKind::Integer,
         columns: named.chain(features).take(FEATURES).collect(),
+        kinds: Vec::new(),
         inputs: FEATURES,
         series: (0..size.series).map(|i| format!("{i:06}")).collect(),
         fingerprint: String::new(),

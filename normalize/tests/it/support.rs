@@ -31,6 +31,7 @@ impl Table {
             time_column: "t".into(),
             time_kind: TimeKind::Integer,
             columns: self.columns.clone(),
+            kinds: Vec::new(),
             inputs: self.inputs,
             series: (0..self.series.len()).map(|i| format!("s{i}")).collect(),
             fingerprint: "test".into(),

@@ -138,6 +138,7 @@ fn plan(layout: &BatchLayout, batches: u64) -> Plan {
             series_column: series,
             time_column: "day".into(),
             time_kind,
+            kinds: Vec::new(),
             inputs: features.len(),
             columns: features,
             series: (0..SERIES).map(|code| format!("{code:06}")).collect(),

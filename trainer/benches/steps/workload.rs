@@ -149,6 +149,7 @@ fn plan(layout: &BatchLayout, batches: u64) -> Plan {
             series_column: Some("symbol".into()),
             time_column: "day".into(),
             time_kind: TimeKind::Integer,
+            kinds: Vec::new(),
             inputs: features.len(),
             columns: features,
             series: vec!["only".into()],

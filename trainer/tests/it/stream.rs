@@ -73,6 +73,7 @@ impl Stream {
                 time_column: "day".into(),
                 time_kind: TimeKind::Integer,
                 columns: features,
+                kinds: Vec::new(),
                 inputs: FEATURES,
                 series: (0..SERIES).map(|i| i.to_string()).collect(),
                 fingerprint: "synthetic".into(),
