@@ -1,7 +1,10 @@
 //! The data contract: what the settings make of a panel, and what they may not ask of it.
 
 use crate::{error::NormalizeError, fit::FitSettings, split::TrainSplit};
-use millstream_stage::{CrossSection, DataSchema, Padding, Panel, TargetKind};
+use millstream_stage::{
+    ColumnKind, CrossSection, DataSchema, ForecastColumns, Padding, Panel, PanelSchema, TargetKind,
+    TimeKind,
+};
 
 /// The data contract that these settings make of a panel.
 pub(crate) fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema, NormalizeError> {
@@ -42,22 +45,76 @@ pub(crate) fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema
         _ => window.min_rows.get().min(lookback),
     };
     let panel = panel.schema();
-    Ok(DataSchema {
+    let used = |name: &String| features.contains(name) || target.columns.contains(name);
+    let kinds = columns.iter().cloned().zip(panel.kinds.iter().copied());
+    let schema = DataSchema {
         series_column: panel.series_column.clone(),
         time_column: panel.time_column.clone(),
         time_kind: panel.time_kind,
-        features,
+        features: features.clone(),
         targets: target.columns.clone(),
         lookback,
         horizon: window.horizon.get(),
         test_start: i64::MIN,
+        test_end: None,
+        test_series: None,
+        kinds: kinds.filter(|(name, _)| used(name)).collect(),
         fingerprint: panel.fingerprint.clone(),
         target_kind: target.kind,
         dead_band: target.dead_band,
         padding,
         min_rows,
         segment: window.segment.clone(),
-    })
+    };
+    // A model that nobody could forecast with is not trained.
+    ForecastColumns::of(&schema, target.cross_section)?;
+    Ok(schema)
+}
+
+/// Refuses a panel that is something else than what a model was trained on. That it has all columns
+/// is seen when they are looked up.
+pub(crate) fn check_panel(panel: &PanelSchema, model: &DataSchema) -> Result<(), NormalizeError> {
+    let other = |what: String, expected: &str, found: &str| {
+        let (expected, found) = (expected.to_owned(), found.to_owned());
+        Err(NormalizeError::OtherData { what, expected, found })
+    };
+    if panel.time_kind != model.time_kind {
+        let what = format!("time column {:?}", panel.time_column);
+        return other(what, holds_times(model.time_kind), holds_times(panel.time_kind));
+    }
+    if panel.series_column.is_some() != model.series_column.is_some() {
+        let names = |series: &Option<String>| match series {
+            Some(column) => format!("is in column {column:?}"),
+            None => "is missing, as it is one series".to_owned(),
+        };
+        let what = "name of the series".to_owned();
+        return other(what, &names(&model.series_column), &names(&panel.series_column));
+    }
+    for (name, kind) in panel.columns.iter().zip(&panel.kinds) {
+        match model.kinds.get(name) {
+            Some(expected) if expected != kind => {
+                return other(format!("column {name:?}"), holds(*expected), holds(*kind));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn holds_times(kind: TimeKind) -> &'static str {
+    match kind {
+        TimeKind::Date => "holds dates",
+        TimeKind::Timestamp => "holds timestamps",
+        TimeKind::Integer => "holds whole numbers",
+    }
+}
+
+fn holds(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Number => "holds numbers",
+        ColumnKind::Boolean => "holds true and false",
+        ColumnKind::Time => "holds times",
+    }
 }
 
 /// A cross-section spans all series, and would carry those held out into training.

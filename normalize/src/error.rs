@@ -1,6 +1,6 @@
 //! Why a panel cannot be turned into batches.
 
-use millstream_stage::PanelError;
+use millstream_stage::{PanelError, SameName};
 use std::error::Error;
 
 /// Why a panel cannot be turned into batches. Every variant gives the numbers and the way out.
@@ -214,6 +214,64 @@ pub enum NormalizeError {
         missing_input: u64,
         /// The nearest choice that works.
         hint: String,
+    },
+    /// The embargo leaves nothing to judge a model by.
+    #[error(
+        "split.embargo is {embargo}, which leaves no window to validate or to test with: between the borders lie {validation_times} distinct times to validate and {test_times} to test; set it to {most} or less"
+    )]
+    Embargo {
+        /// Times left out after each border.
+        embargo: usize,
+        /// Distinct times of the validation part, embargo included.
+        validation_times: usize,
+        /// Distinct times of the test part, embargo included.
+        test_times: usize,
+        /// The largest embargo that leaves a window.
+        most: usize,
+    },
+    /// Two columns of the forecasts would have the same name.
+    #[error(transparent)]
+    ForecastColumns(#[from] SameName),
+    /// None of the series to forecast is there.
+    #[error(
+        "none of the series {} is in the data; it has {}",
+        list(.asked), list(.there)
+    )]
+    NoSuchSeries {
+        /// The series asked for.
+        asked: Vec<String>,
+        /// The series there are.
+        there: Vec<String>,
+    },
+    /// No window is to be forecast.
+    #[error(
+        "nothing to forecast in {asked}: no window of {lookback} rows ends there; the data goes from {first} to {last}, {short_series} series are too short, {left_out} windows miss an input or reference"
+    )]
+    NothingToForecast {
+        /// The times asked for.
+        asked: String,
+        /// Rows that a window needs.
+        lookback: usize,
+        /// First time of the data.
+        first: String,
+        /// Last time of the data.
+        last: String,
+        /// Series without a window.
+        short_series: u64,
+        /// Windows that were left out.
+        left_out: u64,
+    },
+    /// The data is something else than what a model was trained on.
+    #[error(
+        "the model was trained on data whose {what} {expected}, but in this data it {found}; point source.… at a table of the same form, or train on this one"
+    )]
+    OtherData {
+        /// What differs: "time column \"day\"".
+        what: String,
+        /// What it was: "holds dates".
+        expected: String,
+        /// What it is: "holds integers".
+        found: String,
     },
     /// A time has more windows than a batch.
     #[error(

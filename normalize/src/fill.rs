@@ -153,6 +153,26 @@ impl Filler {
     }
 }
 
+impl Filler {
+    /// Notes the times that the windows of a batch forecast, `None` past the end of a series.
+    pub(crate) fn target_times(
+        &self,
+        slot: &mut BatchSlot,
+        rows: &Rows,
+        index: &WindowIndex,
+        batches: &Batches,
+        batch: u64,
+    ) {
+        let times = &mut slot.meta.target_time;
+        times.clear();
+        for place in batches.places(batch) {
+            let window = index.at(batches.position(place));
+            let targets = window.row + 1..=window.row + self.layout.horizon;
+            times.extend(targets.map(|row| (row < window.series_end).then(|| rows.times()[row])));
+        }
+    }
+}
+
 fn copy_inputs(
     rows: &Rows,
     window: &Window,

@@ -99,13 +99,13 @@ impl Labels {
             let fits = fits(series.code);
             for values in values.chunks_exact_mut(targets) {
                 for (value, fit) in values.iter_mut().zip(&fits) {
-                    *value = known(scaled(*value, fit));
+                    *value = known(fit.apply_f32(*value));
                 }
             }
         });
         if self.kind != TargetKind::Value {
             let codes = 0..names.series.len() as u32;
-            let unchanged = |fit: &Fit| scaled(0.0, fit);
+            let unchanged = |fit: &Fit| fit.apply_f32(0.0);
             self.unchanged = if scaling.by_series.is_empty() {
                 scaling.targets.iter().map(|target| unchanged(&target.fit)).collect()
             } else {
@@ -235,15 +235,6 @@ fn by_series<'a, 'v>(
 
 fn known(value: f32) -> f32 {
     if is_known(value) { value } else { f32::NAN }
-}
-
-/// The affine part in f32, as inputs have it.
-fn scaled(value: f32, fit: &Fit) -> f32 {
-    if fit.curve.is_linear() {
-        (value - fit.offset as f32) * (1.0 / fit.scale) as f32
-    } else {
-        fit.apply(f64::from(value)) as f32
-    }
 }
 
 /// The change from `base` to `later` as a share of `base`; NaN where that is no number. In f64, so

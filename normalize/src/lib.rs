@@ -52,6 +52,7 @@
 mod ahead;
 mod apply;
 mod batches;
+mod between;
 mod contract;
 mod cross_section;
 mod error;
@@ -59,6 +60,7 @@ mod fill;
 mod fit;
 mod fitting;
 mod folds;
+mod forecasts;
 mod labels;
 mod moments;
 mod numbers;
@@ -91,7 +93,7 @@ pub use crate::{
     shuffle::Shuffle,
     spans::SeriesRows,
     split::{Part, Span, Split, TrainSplit, parse_time},
-    stage::{MakeSlots, Normalize, NormalizeSettings, Purpose, Resume},
+    stage::{ForecastTimes, MakeSlots, Normalize, NormalizeSettings, Purpose, Resume},
     table::panel_of,
     windows::{LeftOut, Shape, Window, WindowIndex},
 };

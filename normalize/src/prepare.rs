@@ -3,15 +3,18 @@
 
 use crate::{
     batches::{Batches, Rank, TimeBatches, TrainingOrder},
+    between::{Between, empty_parts},
+    contract::check_panel,
     error::NormalizeError,
     fit::{Fitted, fit},
+    forecasts::{Forecasts, set_test_part},
     rows::Rows,
     settings::{SplitSettings, WindowOrder},
     split::{Part, Split, distinct_times},
     stage::{NormalizeSettings, Purpose, Resume},
     windows::{LeftOut, Shape, WindowIndex},
 };
-use millstream_stage::{BatchCounts, DataSchema, Panel, Phase, Plan, Scaling, WindowCounts};
+use millstream_stage::{BatchCounts, Panel, Phase, Plan, WindowCounts};
 use std::sync::Arc;
 
 /// A panel made ready.
@@ -52,8 +55,9 @@ impl Prepared {
                 let training = Training { split, epochs: *epochs, seed: *seed, resume: *resume };
                 Prepared::to_train(panel, settings, &training)
             }
-            Purpose::Predict { schema, scaling, from } => {
-                Prepared::to_predict(panel, settings, schema, scaling, *from)
+            Purpose::Predict { schema, scaling, times, series } => {
+                let forecasts = Forecasts { schema, scaling, times: *times, series };
+                Prepared::to_predict(panel, settings, &forecasts)
             }
         }
     }
@@ -65,16 +69,17 @@ impl Prepared {
     ) -> Result<Self, NormalizeError> {
         let NormalizeSettings { fit: wanted, batch_size, rank, .. } = settings;
         let split = Split::new(panel, training.split)?;
-        let Fitted { mut schema, scaling, warnings } = fit(panel, split.train(), wanted)?;
-        schema.test_start = split.test.span.from;
+        let Fitted { mut schema, scaling, mut warnings } = fit(panel, split.train(), wanted)?;
+        set_test_part(&mut schema, &split.test, &panel.schema().series);
         let rows = Rows::new(panel, &schema, &scaling)?;
         let shape = Shape::of(&schema, &wanted.window);
         let parts = [split.train().part(), &split.validation, &split.test];
         let indexes = parts.map(|part| WindowIndex::labelled(&rows, shape, part));
-        let windows = counts(&rows, shape, &indexes);
+        let windows = counts(&rows, shape, &split, &indexes);
         if windows.train == 0 {
             return Err(no_training_window(panel, &rows, shape, &split, indexes[0].left_out()));
         }
+        warnings.extend(empty_parts(panel, &split, training.split, &windows, shape.horizon)?);
 
         let maker = Passes { rows: &rows, indexes: &indexes, settings, training };
         let (batches, passes) = if wanted.window.order == WindowOrder::ByTime {
@@ -100,14 +105,13 @@ impl Prepared {
     fn to_predict(
         panel: &Panel,
         settings: &NormalizeSettings,
-        schema: &DataSchema,
-        scaling: &Scaling,
-        from: i64,
+        forecasts: &Forecasts<'_>,
     ) -> Result<Self, NormalizeError> {
+        let Forecasts { schema, scaling, .. } = *forecasts;
+        check_panel(panel.schema(), schema)?;
         let rows = Rows::new(panel, schema, scaling)?;
         let shape = Shape::of(schema, &settings.fit.window);
-        let index = WindowIndex::forecastable(&rows, shape, from);
-        let batches = Batches::sorted(&index, settings.batch_size.get(), settings.rank)?;
+        let (index, warnings) = forecasts.windows(panel, &rows, shape)?;
         let LeftOut { missing_reference, missing_input, .. } = index.left_out();
         let windows = WindowCounts {
             short_series: short_series(&rows, shape.min_rows),
@@ -115,6 +119,10 @@ impl Prepared {
             missing_input,
             ..WindowCounts::default()
         };
+        if index.is_empty() {
+            return Err(forecasts.nothing(panel, &rows, &windows));
+        }
+        let batches = Batches::sorted(&index, settings.batch_size.get(), settings.rank)?;
         let plan = Plan {
             schema: schema.clone(),
             scaling: scaling.clone(),
@@ -124,7 +132,7 @@ impl Prepared {
             epochs: 0,
             batches: BatchCounts { predict: batches.len(), ..BatchCounts::default() },
             by_time: false,
-            warnings: Vec::new(),
+            warnings,
             predict: index.len(),
         };
         let pass = Pass { epoch: 0, phase: Phase::Predict, index: 0, batches, first: 0 };
@@ -204,11 +212,10 @@ impl Passes<'_> {
     }
 }
 
-fn counts(rows: &Rows, shape: Shape, parts: &[WindowIndex; 3]) -> WindowCounts {
-    let all = WindowIndex::labelled(rows, shape, &Part::everything());
+fn counts(rows: &Rows, shape: Shape, split: &Split, parts: &[WindowIndex; 3]) -> WindowCounts {
     let [train, validation, test] = parts.each_ref().map(WindowIndex::len);
     let sum = |of: fn(LeftOut) -> u64| parts.iter().map(|part| of(part.left_out())).sum::<u64>();
-    let inside = train + validation + test + sum(|left_out| left_out.total());
+    let Between { outside, embargoed, across_border } = Between::count(rows, shape, split);
     WindowCounts {
         train,
         validation,
@@ -217,7 +224,9 @@ fn counts(rows: &Rows, shape: Shape, parts: &[WindowIndex; 3]) -> WindowCounts {
         missing_target: sum(|left_out| left_out.missing_target),
         missing_reference: sum(|left_out| left_out.missing_reference),
         missing_input: sum(|left_out| left_out.missing_input),
-        across_border: (all.len() + all.left_out().total()).saturating_sub(inside),
+        across_border,
+        embargoed,
+        outside,
     }
 }
 

@@ -100,6 +100,12 @@ impl Part {
         Part { span, series: None }
     }
 
+    /// The series that are marked, by code, at these times.
+    #[must_use]
+    pub fn series(span: Span, series: Vec<bool>) -> Self {
+        Part { span, series: Some(series.into()) }
+    }
+
     /// All of the data.
     #[must_use]
     pub fn everything() -> Self {
@@ -242,7 +248,7 @@ impl Split {
         let part = |members: &[usize]| {
             let mut series = vec![false; codes.len()];
             members.iter().for_each(|&code| series[code] = true);
-            Part { span: Span::ALL, series: Some(series.into()) }
+            Part::series(Span::ALL, series)
         };
         Split {
             train: TrainSplit { part: part(&codes[..train]) },

@@ -2,10 +2,10 @@
 
 use crate::{
     batches::Rank, error::NormalizeError, fill::Filler, fit::FitSettings, prepare::Prepared,
-    settings::SplitSettings,
+    settings::SplitSettings, split::Span,
 };
 use millstream_stage::{
-    BatchLayout, BatchSlot, DataSchema, Emit, Flow, Lease, Panel, Pool, Scaling, Stage, Tag,
+    BatchLayout, BatchSlot, DataSchema, Emit, Flow, Lease, Panel, Phase, Pool, Scaling, Stage, Tag,
     thread_pool_here,
 };
 use std::{error::Error, num::NonZeroUsize, sync::Arc};
@@ -40,16 +40,28 @@ pub enum Purpose {
         /// Where to begin; `None` for the beginning.
         resume: Option<Resume>,
     },
-    /// Scale as a model was trained, then stream every window that can be forecast. Of the
-    /// settings, only the stride counts; all else is the model's.
+    /// Scale as a model was trained, then stream the windows to forecast. Of the settings, only the
+    /// stride counts; all else is the model's.
     Predict {
         /// The model's data contract.
         schema: Box<DataSchema>,
         /// The model's scaling.
         scaling: Scaling,
-        /// First time to forecast.
-        from: i64,
+        /// Which times.
+        times: ForecastTimes,
+        /// Only these series, by name; empty for all. A cross-section is over all series of the
+        /// panel, whichever are forecast.
+        series: Vec<String>,
     },
+}
+
+/// When the forecasts are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForecastTimes {
+    /// In the model's test part: its windows, and those after it whose outcome is still to come.
+    TestPart,
+    /// At these times: those of the windows' last rows.
+    MadeIn(Span),
 }
 
 /// Where a stream that was interrupted goes on.
@@ -112,6 +124,9 @@ impl Stage for Normalize {
                 tracing::trace_span!("fill").in_scope(|| {
                     pool.install(|| filler.fill(&mut slot, &rows, index, &pass.batches, batch));
                 });
+                if pass.phase == Phase::Predict {
+                    filler.target_times(&mut slot, &rows, index, &pass.batches, batch);
+                }
                 slot.meta.tag = Some(Tag { epoch: pass.epoch, phase: pass.phase, index: batch });
                 slot.meta.plan = Some(Arc::clone(&plan));
                 if emit.send(slot) == Flow::Stop {

@@ -119,16 +119,47 @@ impl WindowIndex {
         index
     }
 
-    /// Every window whose first target lies at or after `from`, or in the future: what can be
-    /// forecast, whether or not the outcome is known.
+    /// Every window that forecasts into `part`, whether or not its outcome is known: the labelled
+    /// windows of the part and, where the part goes on as far as the data does, those whose targets
+    /// are still to come. A series that ended before the part has none.
     #[must_use]
-    pub fn forecastable(rows: &Rows, shape: Shape, from: i64) -> Self {
+    pub fn forecastable(rows: &Rows, shape: Shape, part: &Part) -> Self {
         let mut index = WindowIndex::empty(shape);
-        for series in rows.series() {
-            let times = &rows.times()[series.start..series.end];
-            let first_target = series.start + times.partition_point(|&time| time < from);
+        let Span { from, until } = part.span;
+        let times = rows.times();
+        let is_open = times.iter().max().is_none_or(|last| *last < until);
+        // A series whose next row could be the first one of the part.
+        let reaches = times.iter().filter(|time| **time < from).max().copied();
+        for series in rows.series().iter().filter(|series| part.has_series(series.code)) {
+            let own = &times[series.start..series.end];
+            let first_target = series.start + own.partition_point(|&time| time < from);
+            if first_target == series.end && own.last().copied() < reaches {
+                continue;
+            }
+            let end = if is_open {
+                series.end
+            } else {
+                let after = series.start + own.partition_point(|&time| time < until);
+                after.saturating_sub(shape.horizon)
+            };
             let first = (series.start + shape.min_rows).max(first_target) - 1;
-            index.add(&rows.validity, *series, (first..series.end).step_by(shape.stride), false);
+            index.add(&rows.validity, *series, (first..end).step_by(shape.stride), false);
+        }
+        index
+    }
+
+    /// Every window whose last row lies in `part`: a forecast made then, whether or not its outcome
+    /// is known.
+    #[must_use]
+    pub fn made_in(rows: &Rows, shape: Shape, part: &Part) -> Self {
+        let mut index = WindowIndex::empty(shape);
+        let Span { from, until } = part.span;
+        for series in rows.series().iter().filter(|series| part.has_series(series.code)) {
+            let own = &rows.times()[series.start..series.end];
+            let row = |time: i64| series.start + own.partition_point(|&other| other < time);
+            let first = (series.start + shape.min_rows - 1).max(row(from));
+            let ends = (first..row(until)).step_by(shape.stride);
+            index.add(&rows.validity, *series, ends, false);
         }
         index
     }

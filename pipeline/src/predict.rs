@@ -11,7 +11,9 @@ use crate::{
     train::loader,
 };
 use crossbeam_channel::Receiver;
-use millstream_normalize::{Normalize, NormalizeSettings, Purpose, Rank, parse_time};
+use millstream_normalize::{
+    ForecastTimes, Normalize, NormalizeSettings, Purpose, Rank, Span, parse_time,
+};
 use millstream_predictor::{Contract, Output, PredictProgress, Predictor, read_contract};
 use millstream_stage::{Ending, Pipeline, StageReport};
 use serde::Serialize;
@@ -64,12 +66,17 @@ pub(crate) fn predict_run(
 
     let checkpoint = run_dir::best_checkpoint(run);
     let Contract { schema, scaling } = read_contract(&checkpoint)?;
-    let from = match from {
-        None => schema.test_start,
-        Some(text) => parse_time(schema.time_kind, text).ok_or_else(|| {
-            let example = schema.time_kind.format(schema.test_start);
-            Failure::settings(format!("--from {text:?} is not a time; write it like {example:?}"))
-        })?,
+    let times = match from {
+        None => ForecastTimes::TestPart,
+        Some(text) => {
+            let from = parse_time(schema.time_kind, text).ok_or_else(|| {
+                let example = schema.time_kind.format(schema.test_start);
+                Failure::settings(format!(
+                    "--from {text:?} is not a time; write it like {example:?}"
+                ))
+            })?;
+            ForecastTimes::MadeIn(Span { from, until: i64::MAX })
+        }
     };
     let output = output.map_or_else(|| run.join("predictions.parquet"), Path::to_owned);
     let is_csv = output.extension().is_some_and(|extension| extension == "csv");
@@ -92,7 +99,7 @@ pub(crate) fn predict_run(
         batch_size: settings.train.batch_size,
         rank: Rank::ALONE,
         threads: threads.normalize,
-        purpose: Purpose::Predict { schema: Box::new(schema), scaling, from },
+        purpose: Purpose::Predict { schema: Box::new(schema), scaling, times, series: Vec::new() },
     };
     let outcome = Pipeline::from("loader", loader, depth.get())
         .then("normalize", Normalize::new(normalize, make_slots))

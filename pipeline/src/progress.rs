@@ -135,7 +135,9 @@ fn left_out(counts: &WindowCounts) -> Option<String> {
         (counts.missing_target, windows(counts.missing_target), "with a missing target"),
         (counts.missing_reference, windows(counts.missing_reference), "with a missing reference"),
         (counts.missing_input, windows(counts.missing_input), "with a missing input"),
-        (counts.across_border, windows(counts.across_border), "across or outside the parts"),
+        (counts.across_border, windows(counts.across_border), "across a border of the parts"),
+        (counts.embargoed, windows(counts.embargoed), "in an embargo"),
+        (counts.outside, windows(counts.outside), "outside the parts"),
         (counts.short_series, "series", "too short"),
     ];
     let reasons = reasons.into_iter().filter(|(count, ..)| *count > 0);
@@ -177,12 +179,15 @@ mod tests {
             missing_reference: 2,
             missing_input: 3,
             across_border: 4,
-            short_series: 5,
+            embargoed: 5,
+            outside: 6,
+            short_series: 7,
             ..WindowCounts::default()
         };
         let expected = "left out  1 window with a missing target, 2 windows with a missing \
-                        reference, 3 windows with a missing input, 4 windows across or outside \
-                        the parts, 5 series too short";
+                        reference, 3 windows with a missing input, 4 windows across a border of the \
+                        parts, 5 windows in an embargo, 6 windows outside the parts, 7 series too \
+                        short";
         assert_eq!(left_out(&all).as_deref(), Some(expected));
     }
 

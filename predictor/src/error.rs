@@ -100,10 +100,15 @@ pub enum PredictError {
         found: Vec<i64>,
     },
     /// Two output columns would have the same name.
-    #[error("the output would have two columns named {name:?}; rename that column in the source")]
-    TwoColumns {
-        /// The name.
-        name: String,
+    #[error(transparent)]
+    TwoColumns(#[from] millstream_stage::SameName),
+    /// What is at the place of the output is not to be replaced.
+    #[error("{} is {what}, which forecasts do not replace; name a file with --output", .path.display())]
+    NotAFile {
+        /// The place.
+        path: PathBuf,
+        /// What is there.
+        what: &'static str,
     },
     /// The output file cannot be created, written or renamed.
     #[error("cannot write {path}: {source}")]

@@ -36,6 +36,27 @@ impl Output {
             Output::Parquet(path) | Output::Csv(path) => path,
         }
     }
+
+    /// The same place with links followed, if what is there may be replaced: nothing or a file. To
+    /// rename over anything else would take it away from the whole machine.
+    fn replaceable(self) -> Result<Self, PredictError> {
+        let path = self.path();
+        let Ok(found) = fs::symlink_metadata(path) else { return Ok(self) };
+        let refused = |what| Err(PredictError::NotAFile { path: path.to_owned(), what });
+        if found.is_dir() {
+            return refused("a folder");
+        }
+        if !found.is_symlink() {
+            return if found.is_file() { Ok(self) } else { refused("no regular file") };
+        }
+        match fs::canonicalize(path) {
+            Ok(real) if real.is_file() => Ok(match self {
+                Output::Parquet(_) => Output::Parquet(real),
+                Output::Csv(_) => Output::Csv(real),
+            }),
+            _ => refused("a link that leads to no regular file"),
+        }
+    }
 }
 
 /// A file that is being written.
@@ -57,8 +78,10 @@ impl OutputFile {
     /// Starts a file beside its final place, which need not exist yet and is not touched.
     ///
     /// # Errors
-    /// [`PredictError::Write`] when the folder cannot be written to.
+    /// [`PredictError::Write`] when the folder cannot be written to, [`PredictError::NotAFile`] when
+    /// there is something that is no file.
     pub(crate) fn create(output: Output, schema: &Arc<Schema>) -> Result<Self, PredictError> {
+        let output = output.replaceable()?;
         let mut partial = output.path().as_os_str().to_owned();
         partial.push(format!(".partial-{}", std::process::id()));
         let partial = PathBuf::from(partial);

@@ -66,7 +66,7 @@ impl Predictor {
         let contract = read_contract(checkpoint_dir)?;
         let model_path = checkpoint_dir.join("model.pt");
         let model = load(&model_path, Device::Cpu)?;
-        let table = Table::new(&contract.schema)?;
+        let table = Table::new(&contract)?;
         Ok(Predictor {
             output: OutputFile::create(output, table.schema())?,
             contract,

@@ -1,10 +1,10 @@
 //! The table of forecasts: its columns, and one batch's worth of its rows.
 //!
-//! Long format, a row per window and step: series, time of the window's last row, step, and for
-//! each target the forecast and the outcome in user units. What file it goes into is decided in
-//! `output.rs`.
+//! Long format, a row per window and step: series, time of the window's last row, step, the time
+//! that is forecast, and for each target the forecast and the outcome in user units. What file it
+//! goes into is decided in `output.rs`.
 
-use crate::error::PredictError;
+use crate::{contract::Contract, error::PredictError};
 use arrow::{
     array::{
         ArrayRef, Date32Array, Float32Array, Int32Array, Int64Array, RecordBatch, StringArray,
@@ -12,8 +12,10 @@ use arrow::{
     },
     datatypes::{DataType, Field, Schema, TimeUnit},
 };
-use millstream_stage::{BatchMeta, DataSchema, Plan, TimeKind};
-use std::{collections::HashSet, sync::Arc};
+use millstream_stage::{
+    BatchMeta, CrossSection, Fit, ForecastColumns, Plan, Scaling, TargetKind, TimeKind,
+};
+use std::sync::Arc;
 
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
@@ -24,6 +26,7 @@ pub(crate) struct Table {
     with_series: bool,
     time_kind: TimeKind,
     horizon: usize,
+    kind: TargetKind,
 }
 
 /// The values of a batch in scaled units: `[rows, horizon, targets]` each.
@@ -36,30 +39,28 @@ pub(crate) struct Values<'a> {
 impl Table {
     /// # Errors
     /// [`PredictError::TwoColumns`] when the names clash.
-    pub(crate) fn new(data: &DataSchema) -> Result<Self, PredictError> {
-        let time = match data.time_kind {
+    pub(crate) fn new(contract: &Contract) -> Result<Self, PredictError> {
+        let Contract { schema, scaling } = contract;
+        let time = match schema.time_kind {
             TimeKind::Date => DataType::Date32,
             TimeKind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
             TimeKind::Integer => DataType::Int64,
         };
+        let columns = ForecastColumns::of(schema, cross_section(scaling))?;
         let mut fields = Vec::new();
-        if let Some(name) = &data.series_column {
-            fields.push(Field::new(name, DataType::Utf8, false));
-        }
-        fields.push(Field::new(&data.time_column, time, false));
-        fields.push(Field::new("step", DataType::Int32, false));
-        for target in &data.targets {
-            fields.push(Field::new(format!("{target}_forecast"), DataType::Float32, false));
-            fields.push(Field::new(target, DataType::Float32, true));
-        }
-        let mut seen = HashSet::new();
-        if let Some(field) = fields.iter().find(|field| !seen.insert(field.name().as_str())) {
-            return Err(PredictError::TwoColumns { name: field.name().clone() });
+        fields.extend(columns.series.map(|name| Field::new(name, DataType::Utf8, false)));
+        fields.push(Field::new(columns.time, time.clone(), false));
+        fields.push(Field::new(columns.step, DataType::Int32, false));
+        fields.push(Field::new(columns.target_time, time, true));
+        for target in columns.targets {
+            fields.push(Field::new(target.forecast, DataType::Float32, false));
+            fields.push(Field::new(target.outcome, DataType::Float32, true));
         }
         Ok(Table {
-            with_series: data.series_column.is_some(),
-            time_kind: data.time_kind,
-            horizon: data.horizon,
+            with_series: schema.series_column.is_some(),
+            time_kind: schema.time_kind,
+            horizon: schema.horizon,
+            kind: schema.target_kind,
             schema: Arc::new(Schema::new(fields)),
         })
     }
@@ -78,9 +79,13 @@ impl Table {
             let names = names.flat_map(|name| std::iter::repeat_n(name, self.horizon));
             columns.push(Arc::new(StringArray::from_iter_values(names)));
         }
-        columns.push(self.times((0..windows).flat_map(per_step).map(|window| meta.time[window])));
+        let made = (0..windows).flat_map(per_step).map(|window| Some(meta.time[window]));
+        columns.push(self.times(made));
         let steps = (0..windows).flat_map(|_| 1..=self.horizon as i32);
         columns.push(Arc::new(Int32Array::from_iter_values(steps)));
+        // A stream that was not made to be forecast does not know the times.
+        let targets = meta.target_time.iter().copied().chain(std::iter::repeat(None));
+        columns.push(self.times(targets.take(windows * self.horizon)));
         for target in 0..plan.scaling.targets.len() {
             let raw = |values| self.unscaled(values, target, meta, plan);
             columns.push(Arc::new(Float32Array::from(raw(values.forecasts))));
@@ -94,26 +99,57 @@ impl Table {
     /// A target's values in user units, from the scaled values of all targets.
     fn unscaled(&self, values: &[f32], target: usize, meta: &BatchMeta, plan: &Plan) -> Vec<f32> {
         let scaling = &plan.scaling;
-        let values = values.iter().skip(target).step_by(scaling.targets.len());
-        let values = values.map(|value| f64::from(*value));
-        if scaling.has_affine_targets() {
-            let fit = &scaling.targets[target].fit;
-            return values.map(|value| (value * fit.scale + fit.offset) as f32).collect();
+        let values = values.iter().copied().skip(target).step_by(scaling.targets.len());
+        if scaling.by_series.is_empty() {
+            let unscale = Unscale::new(&scaling.targets[target].fit, self.kind);
+            return values.map(|value| unscale.raw(value)).collect();
         }
         let series = meta.series.iter().map(|code| plan.panel.series[*code as usize].as_str());
-        let fits = series.map(|name| scaling.target_fit(name, target));
-        let fits = fits.flat_map(|fit| std::iter::repeat_n(fit, self.horizon));
-        values.zip(fits).map(|(value, fit)| fit.invert(value) as f32).collect()
+        let units = series.map(|name| Unscale::new(scaling.target_fit(name, target), self.kind));
+        let units = units.flat_map(|unscale| std::iter::repeat_n(unscale, self.horizon));
+        values.zip(units).map(|(value, unscale)| unscale.raw(value)).collect()
     }
 
-    fn times(&self, times: impl Iterator<Item = i64>) -> ArrayRef {
+    fn times(&self, times: impl Iterator<Item = Option<i64>>) -> ArrayRef {
         match self.time_kind {
-            TimeKind::Date => Arc::new(Date32Array::from_iter_values(
+            TimeKind::Date => Arc::new(
                 // Every date that a table can hold fits 32 bits of days.
-                times.map(|time| time.div_euclid(MICROSECONDS_PER_DAY) as i32),
-            )),
-            TimeKind::Timestamp => Arc::new(TimestampMicrosecondArray::from_iter_values(times)),
-            TimeKind::Integer => Arc::new(Int64Array::from_iter_values(times)),
+                times
+                    .map(|time| time.map(|time| time.div_euclid(MICROSECONDS_PER_DAY) as i32))
+                    .collect::<Date32Array>(),
+            ),
+            TimeKind::Timestamp => Arc::new(times.collect::<TimestampMicrosecondArray>()),
+            TimeKind::Integer => Arc::new(times.collect::<Int64Array>()),
+        }
+    }
+}
+
+fn cross_section(scaling: &Scaling) -> CrossSection {
+    scaling.targets.first().map(|target| target.cross_section).unwrap_or_default()
+}
+
+/// The way back to user units. Scaled values are rounded, so "no change" would come back as a tiny
+/// one; what stands in a batch for exact numbers that mean something comes back as those.
+#[derive(Clone)]
+struct Unscale<'a> {
+    fit: &'a Fit,
+    /// Scaled and raw.
+    exact: [(f32, f32); 3],
+}
+
+impl<'a> Unscale<'a> {
+    fn new(fit: &'a Fit, kind: TargetKind) -> Self {
+        let numbers = match kind {
+            TargetKind::Direction => [0.0, 1.0, -1.0],
+            TargetKind::Value | TargetKind::Return => [0.0; 3],
+        };
+        Unscale { fit, exact: numbers.map(|raw| (fit.apply_f32(raw), raw)) }
+    }
+
+    fn raw(&self, scaled: f32) -> f32 {
+        match self.exact.iter().find(|(value, _)| *value == scaled) {
+            Some((_, raw)) => *raw,
+            None => self.fit.invert(f64::from(scaled)) as f32,
         }
     }
 }
@@ -121,15 +157,17 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_stage::{Curve, DataSchema};
 
     fn check_refused(series: &str, time: &str, target: &str, expected: &str) {
-        let data = DataSchema {
+        let schema = DataSchema {
             series_column: Some(series.into()),
             time_column: time.into(),
             targets: vec![target.into()],
             ..DataSchema::default()
         };
-        let error = Table::new(&data).unwrap_err().to_string();
+        let error =
+            Table::new(&Contract { schema, scaling: Scaling::default() }).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 
@@ -137,5 +175,18 @@ mod tests {
     fn clashing_names_are_refused() {
         check_refused("symbol", "step", "y", "two columns named \"step\"");
         check_refused("y_forecast", "day", "y", "two columns named \"y_forecast\"");
+    }
+
+    #[test]
+    fn what_is_exactly_zero_is_written_as_zero() {
+        let fit = Fit { curve: Curve::Linear, offset: 0.000_731, scale: 0.021_37 };
+        let returns = Unscale::new(&fit, TargetKind::Return);
+        assert_eq!(returns.raw(fit.apply_f32(0.0)), 0.0);
+        // Without the exception it would be a tiny change.
+        assert_ne!(fit.invert(f64::from(fit.apply_f32(0.0))) as f32, 0.0);
+        let directions = Unscale::new(&fit, TargetKind::Direction);
+        for raw in [-1.0, 0.0, 1.0] {
+            assert_eq!(directions.raw(fit.apply_f32(raw)), raw);
+        }
     }
 }

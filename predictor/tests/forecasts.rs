@@ -140,7 +140,10 @@ fn batches(plan: &Arc<Plan>) -> Vec<DeviceBatch> {
                 if window == 2 {
                     parts.targets[row * 4 + 2..row * 4 + 4].fill(f32::NAN);
                 }
-                meta.time.push((window as i64 + 1) * DAY);
+                let made = (window as i64 + 1) * DAY;
+                meta.time.push(made);
+                let second = (window < 2).then_some(made + 2 * DAY);
+                meta.target_time.extend([Some(made + DAY), second]);
             }
             meta.series.extend_from_slice(series);
             meta.tag = Some(Tag { epoch: 0, phase: Phase::Predict, index: index as u64 });
@@ -195,7 +198,10 @@ fn forecasts_come_back_in_user_units() {
 
     let table = read_parquet(&path);
     let columns: Vec<String> = table.schema().fields().iter().map(|f| f.name().clone()).collect();
-    assert_eq!(columns, ["symbol", "day", "step", "y_forecast", "y", "z_forecast", "z"]);
+    assert_eq!(
+        columns,
+        ["symbol", "day", "step", "target_time", "y_forecast", "y", "z_forecast", "z"]
+    );
     let symbols: Vec<_> = table["symbol"].as_string::<i32>().iter().flatten().collect();
     assert_eq!(symbols, ["AAA", "AAA", "CCC", "CCC", "CCC", "CCC"]);
     assert_eq!(table["day"].as_primitive::<Date32Type>().values(), &[1, 1, 2, 2, 3, 3]);
@@ -273,7 +279,8 @@ fn times_keep_their_kind_and_one_series_needs_no_column() {
         let path = folder.path().join("forecasts.parquet");
         predict(&contract(None, kind), folder.path(), Output::Parquet(path.clone()));
         let table = read_parquet(&path);
-        assert_eq!(table.num_columns(), 6);
+        assert_eq!(table.num_columns(), 7);
+        assert_eq!(table["target_time"].data_type(), &expected);
         assert_eq!(table["day"].data_type(), &expected);
         let first = match kind {
             TimeKind::Integer => table["day"].as_primitive::<Int64Type>().value(0),
@@ -291,9 +298,9 @@ fn csv_has_a_header_and_leaves_the_unknown_empty() {
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 7);
-    assert_eq!(lines[0], "symbol,day,step,y_forecast,y,z_forecast,z");
-    assert_eq!(lines[1], "AAA,1970-01-02,1,10.0,11.0,-1.0,-0.75");
-    assert_eq!(lines[6], "CCC,1970-01-04,2,14.0,,-2.0,");
+    assert_eq!(lines[0], "symbol,day,step,target_time,y_forecast,y,z_forecast,z");
+    assert_eq!(lines[1], "AAA,1970-01-02,1,1970-01-03,10.0,11.0,-1.0,-0.75");
+    assert_eq!(lines[6], "CCC,1970-01-04,2,,14.0,,-2.0,");
 }
 
 #[test]
@@ -318,6 +325,34 @@ fn an_interrupted_or_dropped_predictor_leaves_no_file() {
 }
 
 #[test]
+fn only_a_file_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    checkpoint(folder.path(), &contract(Some("symbol"), TimeKind::Date));
+    let refused = |path: &Path| {
+        let output = Output::Csv(path.to_owned());
+        Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err().to_string()
+    };
+    let place = |name: &str| folder.path().join(name);
+    fs::create_dir(place("folder")).unwrap();
+    std::os::unix::fs::symlink("nowhere", place("dangling")).unwrap();
+    let socket = std::os::unix::net::UnixListener::bind(place("socket")).unwrap();
+    for (name, what) in [("folder", "a folder"), ("dangling", "a link"), ("socket", "no regular")] {
+        let error = refused(&place(name));
+        assert!(error.contains(what) && error.contains("--output"), "{error}");
+    }
+    drop(socket);
+    let null = refused(Path::new("/dev/null"));
+    assert!(null.contains("/dev/null is no regular file"), "{null}");
+
+    // What a link leads to is replaced, and the link stays.
+    fs::write(place("real.csv"), "old").unwrap();
+    std::os::unix::fs::symlink("real.csv", place("link.csv")).unwrap();
+    predictor(folder.path(), Output::Csv(place("link.csv"))).finish(Ending::Drained).unwrap();
+    assert!(place("link.csv").is_symlink());
+    assert!(fs::read_to_string(place("real.csv")).unwrap().starts_with("symbol,day"));
+}
+
+#[test]
 fn a_stream_without_batches_gives_an_empty_table() {
     let folder = tempfile::tempdir().unwrap();
     checkpoint(folder.path(), &contract(Some("symbol"), TimeKind::Date));
@@ -325,7 +360,10 @@ fn a_stream_without_batches_gives_an_empty_table() {
     let report =
         predictor(folder.path(), Output::Csv(path.clone())).finish(Ending::Drained).unwrap();
     assert_eq!(report.rows, 0);
-    assert_eq!(fs::read_to_string(path).unwrap(), "symbol,day,step,y_forecast,y,z_forecast,z\n");
+    assert_eq!(
+        fs::read_to_string(path).unwrap(),
+        "symbol,day,step,target_time,y_forecast,y,z_forecast,z\n"
+    );
 }
 
 fn check_refused(change: fn(&mut DataSchema), expected: &str) {

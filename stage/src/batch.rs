@@ -123,6 +123,9 @@ pub struct BatchMeta {
     pub series: Vec<u32>,
     /// Time of each window's last row: the moment the forecast is made.
     pub time: Vec<i64>,
+    /// Time of each window's targets, step by step, where there is such a row; filled only for
+    /// batches that are forecast, else empty.
+    pub target_time: Vec<Option<i64>>,
     /// Rows of a window in this batch: the layout's, or those of its longest window where the
     /// batch is padded on the right.
     pub lookback: usize,
@@ -132,7 +135,8 @@ impl BatchMeta {
     fn new(layout: BatchLayout) -> Self {
         let size = layout.batch_size;
         let (series, time) = (Vec::with_capacity(size), Vec::with_capacity(size));
-        BatchMeta { tag: None, plan: None, series, time, lookback: layout.lookback }
+        let (target_time, lookback) = (Vec::new(), layout.lookback);
+        BatchMeta { tag: None, plan: None, series, time, target_time, lookback }
     }
 }
 

@@ -70,6 +70,7 @@
 mod batch;
 mod counters;
 mod curve;
+mod forecast_columns;
 mod lease;
 mod line;
 mod link;
@@ -88,6 +89,7 @@ pub use crate::{
     },
     counters::{Counters, StageReport},
     curve::Curve,
+    forecast_columns::{ForecastColumns, SameName, TargetColumns},
     lease::{Lease, Pool},
     line::{Outcome, Pipeline, PipelineError},
     link::{Closed, Inlet, Outlet, Received, Truncated, link},

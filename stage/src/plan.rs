@@ -6,11 +6,11 @@
 //! `scaler.json`.
 
 use crate::{
-    panel::{PanelSchema, TimeKind},
+    panel::{ColumnKind, PanelSchema, TimeKind},
     scaling::Scaling,
 };
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Which part of the data a batch is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -83,6 +83,15 @@ pub struct DataSchema {
     /// Where the test part begins, in the units of `time_kind`: the first time a test window
     /// forecasts, so that a later prediction starts where training and validation left off.
     pub test_start: i64,
+    /// Where the test part ends, exclusive; `None` when it goes on as far as the data does.
+    #[serde(default)]
+    pub test_end: Option<i64>,
+    /// The series of the test part, where series were held out; `None` for all.
+    #[serde(default)]
+    pub test_series: Option<Vec<String>>,
+    /// What the columns were in the source, by name; a column that is not here is not known.
+    #[serde(default)]
+    pub kinds: BTreeMap<String, ColumnKind>,
     /// Fingerprint of the data the model was fitted on.
     pub fingerprint: String,
     /// What of the targets is forecast.
@@ -125,6 +134,9 @@ impl Default for DataSchema {
             lookback: 1,
             horizon: 1,
             test_start: 0,
+            test_end: None,
+            test_series: None,
+            kinds: BTreeMap::new(),
             fingerprint: String::new(),
             target_kind: TargetKind::Value,
             dead_band: 0.0,
@@ -154,9 +166,15 @@ pub struct WindowCounts {
     /// Windows left out because an input is missing and `scale.missing` is `drop`.
     #[serde(default)]
     pub missing_input: u64,
-    /// Windows left out because their targets lie on both sides of a border, in its embargo, or
-    /// past the end of the test part.
+    /// Windows left out because their targets lie on both sides of a border.
     pub across_border: u64,
+    /// Windows left out because a target lies in the embargo after a border.
+    #[serde(default)]
+    pub embargoed: u64,
+    /// Windows left out because their targets lie before the first part, or past the end of the
+    /// last.
+    #[serde(default)]
+    pub outside: u64,
 }
 
 /// What the stream of batches holds.

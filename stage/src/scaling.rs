@@ -139,6 +139,16 @@ impl Fit {
         (self.curve.apply(raw) - self.offset) / self.scale
     }
 
+    /// A raw value in scaled units, in the arithmetic of a panel: what stands in a batch.
+    #[must_use]
+    pub fn apply_f32(&self, raw: f32) -> f32 {
+        if self.curve.is_linear() {
+            (raw - self.offset as f32) * (1.0 / self.scale) as f32
+        } else {
+            self.apply(f64::from(raw)) as f32
+        }
+    }
+
     /// A scaled value in raw units.
     #[must_use]
     pub fn invert(&self, scaled: f64) -> f64 {

@@ -19,10 +19,13 @@ use std::{
 #[derive(Clone, Default)]
 pub struct Warnings(Arc<Mutex<Said>>);
 
+/// Is told each line once.
+type Listener = Box<dyn FnMut(&str) + Send>;
+
 #[derive(Default)]
 struct Said {
     lines: Vec<String>,
-    tell: Option<Box<dyn FnMut(&str) + Send>>,
+    tell: Option<Listener>,
 }
 
 impl Warnings {

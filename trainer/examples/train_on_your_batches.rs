@@ -23,6 +23,8 @@ const WINDOWS: WindowCounts = WindowCounts {
     missing_reference: 0,
     missing_input: 0,
     across_border: 0,
+    embargoed: 0,
+    outside: 0,
 };
 
 /// The data: a wave with a little noise, the same for everybody.

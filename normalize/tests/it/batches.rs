@@ -6,8 +6,8 @@ use crate::{
     support::Table,
 };
 use millstream_normalize::{
-    FitSettings, Rows, ScaleMethod, ScaleSettings, ShortSeries, SplitSettings, TargetSettings,
-    WindowIndex, WindowSettings,
+    FitSettings, Part, Rows, ScaleMethod, ScaleSettings, ShortSeries, Span, SplitSettings,
+    TargetSettings, WindowIndex, WindowSettings,
 };
 use millstream_stage::{Missing, Padding, Scaling, TargetKind};
 use proptest::prelude::*;
@@ -125,9 +125,10 @@ fn check_case(case: &Case, from: i64) -> Result<usize, TestCaseError> {
         (WindowIndex::labelled(&rows, case.shape(&fitted), part), model.windows(part).0)
     });
     // Labels that nobody knows yet are in here.
-    let future = WindowIndex::forecastable(&rows, case.shape(&fitted), from);
+    let part = Part::times(Span { from, until: i64::MAX });
+    let future = WindowIndex::forecastable(&rows, case.shape(&fitted), &part);
     let mut windows = 0;
-    for (index, cuts) in labelled.into_iter().chain([(future, model.forecastable(from).0)]) {
+    for (index, cuts) in labelled.into_iter().chain([(future, model.forecastable(&part).0)]) {
         let batches = case.filled(&rows, &fitted, &index, case.batch_size);
         let expected: Vec<&[Cut]> = cuts.chunks(case.batch_size).collect();
         prop_assert_eq!(batches.len(), expected.len());

@@ -7,8 +7,8 @@ use crate::{
     support::Table,
 };
 use millstream_normalize::{
-    NormalizeError, NormalizeSettings, Purpose, Rank, ScaleGroup, ScaleMethod, SplitBy,
-    SplitSettings, WindowOrder,
+    ForecastTimes, NormalizeError, NormalizeSettings, Purpose, Rank, ScaleGroup, ScaleMethod,
+    SplitBy, SplitSettings, WindowOrder,
 };
 use millstream_stage::{CrossSection, Reference, TargetKind};
 
@@ -308,7 +308,8 @@ fn a_panel_without_what_the_model_was_trained_on() {
         let purpose = Purpose::Predict {
             schema: Box::new(plan.schema.clone()),
             scaling: plan.scaling.clone(),
-            from: 0,
+            times: ForecastTimes::TestPart,
+            series: Vec::new(),
         };
         refusal(table, settings(purpose))
     };
@@ -323,7 +324,8 @@ fn a_panel_without_what_the_model_was_trained_on() {
     let purpose = Purpose::Predict {
         schema: Box::new(plan.schema.clone()),
         scaling: plan.scaling.clone(),
-        from: 0,
+        times: ForecastTimes::TestPart,
+        series: Vec::new(),
     };
     let mut renamed = table();
     renamed.columns[1] = "c9".into();

@@ -9,8 +9,8 @@ use crate::{
     support::Table,
 };
 use millstream_normalize::{
-    FitSettings, Fitted, Rows, ScaleSettings, SplitBy, SplitSettings, TargetSettings, WindowIndex,
-    WindowSettings,
+    FitSettings, Fitted, Part, Rows, ScaleSettings, SplitBy, SplitSettings, TargetSettings,
+    WindowIndex, WindowSettings,
 };
 use millstream_stage::{CrossSection, Missing, Panel, Reference, Relative, TargetKind};
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 /// its batch.
 fn inputs(case: &Case, panel: &Panel, fitted: &Fitted, until: i64) -> Vec<Filled> {
     let rows = Rows::new(panel, &fitted.schema, &fitted.scaling).unwrap();
-    let index = WindowIndex::forecastable(&rows, case.shape(fitted), i64::MIN);
+    let index = WindowIndex::made_in(&rows, case.shape(fitted), &Part::everything());
     let mut windows = case.filled(&rows, fitted, &index, 1);
     windows.retain(|window| window.time[0] <= until);
     // Labels are the future itself.

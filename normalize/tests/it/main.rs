@@ -6,6 +6,7 @@ mod cases;
 mod curves;
 mod errors;
 mod fits;
+mod forecasts;
 mod leakage;
 mod order;
 mod reference;

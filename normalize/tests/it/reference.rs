@@ -5,7 +5,7 @@
 
 use crate::{curves, support::Table};
 use millstream_normalize::{
-    FitSettings, LeftOut, Part, ScaleGroup, ScaleMethod, ScalePer, ShortSeries,
+    FitSettings, LeftOut, Part, ScaleGroup, ScaleMethod, ScalePer, ShortSeries, Split,
 };
 use millstream_stage::{
     CrossSection, Curve, Fit, Missing, Reference, Relative, Scaling, TargetKind,
@@ -333,14 +333,69 @@ impl<'a> Model<'a> {
         self.complete(candidates, true)
     }
 
-    /// The windows that can be forecast from a time on.
-    pub(crate) fn forecastable(&self, from: i64) -> (Vec<Cut>, LeftOut) {
-        let ahead =
-            |cut: &Cut| self.outcome_time(cut.series, cut.last, 0).is_none_or(|time| time >= from);
-        let series = 0..self.table.series.len();
+    /// Those of a part's series that `wanted` holds for, whether or not their outcome is known.
+    fn unlabelled(&self, part: &Part, wanted: impl Fn(&Cut) -> bool) -> (Vec<Cut>, LeftOut) {
+        let series = (0..self.table.series.len()).filter(|code| part.has_series(*code as u32));
         let candidates =
-            series.map(|code| self.cuts(code).into_iter().filter(ahead).collect()).collect();
+            series.map(|code| self.cuts(code).into_iter().filter(&wanted).collect()).collect();
         self.complete(candidates, false)
+    }
+
+    /// The windows that forecast into a part: all targets that there are lie in it, and where some
+    /// are still to come the part has no end, and the series has not ended before it.
+    pub(crate) fn forecastable(&self, part: &Part) -> (Vec<Cut>, LeftOut) {
+        let times = self.table.times();
+        let has_no_end = times.iter().all(|time| *time < part.span.until);
+        let before = times.iter().rfind(|time| **time < part.span.from);
+        self.unlabelled(part, |cut| {
+            let steps: Vec<Option<i64>> = (0..self.horizon())
+                .map(|step| self.outcome_time(cut.series, cut.last, step))
+                .collect();
+            let inside = steps.iter().flatten().all(|time| part.span.contains(*time));
+            let all_known = steps.iter().all(Option::is_some);
+            let goes_on = steps[0].is_some() || Some(&self.time(cut.series, cut.last)) >= before;
+            inside && (all_known || (has_no_end && goes_on))
+        })
+    }
+
+    /// The windows whose last row lies in a part.
+    pub(crate) fn made_in(&self, part: &Part) -> (Vec<Cut>, LeftOut) {
+        self.unlabelled(part, |cut| part.span.contains(self.time(cut.series, cut.last)))
+    }
+
+    /// Windows that belong to no part: outside of all, with a target in an embargo, and all others,
+    /// whose targets lie on both sides of a border.
+    pub(crate) fn between(&self, split: &Split) -> [u64; 3] {
+        let parts = [split.train().part(), &split.validation, &split.test];
+        let spans = parts.map(|part| part.span);
+        let mut found = [0; 3];
+        for series in 0..self.table.series.len() {
+            let targets = |cut: &Cut| -> Option<Vec<i64>> {
+                (0..self.horizon()).map(|k| self.outcome_time(series, cut.last, k)).collect()
+            };
+            let all = self.cuts(series).into_iter().filter_map(|cut| targets(&cut));
+            for targets in all.step_by(self.settings.window.stride.get()) {
+                let is_in = |part: &&Part| {
+                    part.has_series(series as u32)
+                        && targets.iter().all(|time| part.span.contains(*time))
+                };
+                let in_embargo = |time: &i64| {
+                    (*time >= spans[0].until && *time < spans[1].from)
+                        || (*time >= spans[1].until && *time < spans[2].from)
+                };
+                if parts.iter().any(is_in) {
+                } else if targets.iter().all(|time| *time < spans[0].from)
+                    || targets.iter().all(|time| *time >= spans[2].until)
+                {
+                    found[0] += 1;
+                } else if targets.iter().any(in_embargo) {
+                    found[1] += 1;
+                } else {
+                    found[2] += 1;
+                }
+            }
+        }
+        found
     }
 
     /// Every `stride`-th candidate, but for those with something missing.

@@ -6,8 +6,8 @@ use crate::{
     support::Table,
 };
 use millstream_normalize::{
-    FitSettings, MakeSlots, Normalize, NormalizeSettings, Purpose, Rank, Resume, ScaleMethod,
-    ScaleSettings, SplitSettings, TargetSettings, WindowOrder, WindowSettings,
+    FitSettings, ForecastTimes, MakeSlots, Normalize, NormalizeSettings, Purpose, Rank, Resume,
+    ScaleMethod, ScaleSettings, SplitSettings, TargetSettings, WindowOrder, WindowSettings,
 };
 use millstream_stage::{
     BatchSlot, Ending, Flow, Lease, Missing, Panel, Phase, Pipeline, PipelineError, Plan, Pool,
@@ -49,7 +49,7 @@ impl Sink for Collect {
 
 impl Collect {
     /// (series, time) of every window of a phase and epoch, in order.
-    fn windows(&self, phase: Phase, epoch: u32) -> Vec<(u32, i64)> {
+    pub(crate) fn windows(&self, phase: Phase, epoch: u32) -> Vec<(u32, i64)> {
         let of = self.batches.iter().filter(|b| (b.0, b.1) == (epoch, phase));
         of.flat_map(|b| b.3.series.iter().copied().zip(b.3.time.iter().copied())).collect()
     }
@@ -81,9 +81,16 @@ pub(crate) fn training(resume: Option<Resume>) -> Purpose {
 }
 
 pub(crate) fn stream(table: &Table, settings: NormalizeSettings) -> Result<Collect, PipelineError> {
+    stream_panel(table.panel(&[17]), settings)
+}
+
+pub(crate) fn stream_panel(
+    panel: Panel,
+    settings: NormalizeSettings,
+) -> Result<Collect, PipelineError> {
     let make: MakeSlots =
         Box::new(|layout| Ok(Pool::new((0..2).map(|_| BatchSlot::on_heap(layout)))));
-    Pipeline::from("loader", Once(Some(table.panel(&[17]))), 1)
+    Pipeline::from("loader", Once(Some(panel)), 1)
         .then("normalize", Normalize::new(settings, make))
         .run("collect", Collect::default())
         .map(|outcome| outcome.report)
@@ -198,7 +205,8 @@ fn prediction_reaches_into_the_future_and_sees_what_training_would() {
     let purpose = Purpose::Predict {
         schema: Box::new(plan.schema.clone()),
         scaling: plan.scaling.clone(),
-        from: plan.schema.test_start,
+        times: ForecastTimes::TestPart,
+        series: Vec::new(),
     };
     // Of other settings, nothing counts.
     let mut other = settings(purpose);

@@ -25,7 +25,6 @@ impl Table {
     /// The panel of this table, cut into shards of so many rows, over and over, wherever that
     /// falls. An empty shard is a shard too.
     pub(crate) fn panel(&self, cuts: &[usize]) -> Panel {
-        assert!(cuts.iter().any(|rows| *rows > 0), "shards of no rows never end");
         let schema = PanelSchema {
             series_column: Some("symbol".into()),
             time_column: "t".into(),
@@ -36,6 +35,12 @@ impl Table {
             series: (0..self.series.len()).map(|i| format!("s{i}")).collect(),
             fingerprint: "test".into(),
         };
+        self.panel_with(schema, cuts)
+    }
+
+    /// The rows of this table under another schema.
+    pub(crate) fn panel_with(&self, schema: PanelSchema, cuts: &[usize]) -> Panel {
+        assert!(cuts.iter().any(|rows| *rows > 0), "shards of no rows never end");
         let all: Vec<(u32, i64, &[f32])> = self
             .series
             .iter()

@@ -48,10 +48,20 @@ proptest! {
             prop_assert_eq!(cuts(&index, &starts), windows, "{:?}", part);
             prop_assert_eq!(index.left_out(), left_out);
         }
-        for from in [i64::MIN, from, split.test.span.from, i64::MAX] {
-            let index = WindowIndex::forecastable(&rows, shape, from);
-            let (windows, left_out) = model.forecastable(from);
-            prop_assert_eq!(cuts(&index, &starts), windows, "from {}", from);
+        let parts = [
+            split.test.clone(),
+            Part::times(Span { from, until: from + length }),
+            Part::times(Span { from, until: i64::MAX }),
+            Part::everything(),
+        ];
+        for part in parts {
+            let index = WindowIndex::forecastable(&rows, shape, &part);
+            let (windows, left_out) = model.forecastable(&part);
+            prop_assert_eq!(cuts(&index, &starts), windows, "forecasts into {:?}", part);
+            prop_assert_eq!(index.left_out(), left_out);
+            let index = WindowIndex::made_in(&rows, shape, &part);
+            let (windows, left_out) = model.made_in(&part);
+            prop_assert_eq!(cuts(&index, &starts), windows, "made in {:?}", part);
             prop_assert_eq!(index.left_out(), left_out);
         }
     }

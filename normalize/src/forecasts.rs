@@ -1,0 +1,109 @@
+//! What is to be forecast: which windows of which series, for a model that is trained.
+//!
+//! Without a word it is the model's test part, whose borders a checkpoint keeps, and no more.
+
+use crate::{
+    error::NormalizeError,
+    rows::Rows,
+    split::{Part, Span},
+    stage::ForecastTimes,
+    windows::{Shape, WindowIndex},
+};
+use millstream_stage::{DataSchema, Panel, Scaling, WindowCounts};
+
+/// What is to be forecast.
+pub(crate) struct Forecasts<'a> {
+    pub(crate) schema: &'a DataSchema,
+    pub(crate) scaling: &'a Scaling,
+    pub(crate) times: ForecastTimes,
+    /// By name; empty for all.
+    pub(crate) series: &'a [String],
+}
+
+/// Keeps where the test part lies, for who forecasts with the model later.
+pub(crate) fn set_test_part(schema: &mut DataSchema, test: &Part, names: &[String]) {
+    let Span { from, until } = test.span;
+    schema.test_start = from;
+    schema.test_end = (until != i64::MAX).then_some(until);
+    let held_out = (0..names.len()).filter(|code| test.has_series(*code as u32));
+    let held_out: Vec<String> = held_out.map(|code| names[code].clone()).collect();
+    schema.test_series = (held_out.len() < names.len()).then_some(held_out);
+}
+
+impl Forecasts<'_> {
+    /// The windows, and what the user should know of them.
+    pub(crate) fn windows(
+        &self,
+        panel: &Panel,
+        rows: &Rows,
+        shape: Shape,
+    ) -> Result<(WindowIndex, Vec<String>), NormalizeError> {
+        let (series, warnings) = self.series(&panel.schema().series)?;
+        let index = match self.times {
+            ForecastTimes::TestPart => {
+                let until = self.schema.test_end.unwrap_or(i64::MAX);
+                let part = Part::series(Span { from: self.schema.test_start, until }, series);
+                WindowIndex::forecastable(rows, shape, &part)
+            }
+            ForecastTimes::MadeIn(span) => {
+                WindowIndex::made_in(rows, shape, &Part::series(span, series))
+            }
+        };
+        Ok((index, warnings))
+    }
+
+    /// By series code: whether it is forecast. Names that the data does not have are warnings.
+    fn series(&self, names: &[String]) -> Result<(Vec<bool>, Vec<String>), NormalizeError> {
+        let held_out = match (self.times, &self.schema.test_series) {
+            (ForecastTimes::TestPart, Some(series)) => Some(series),
+            _ => None,
+        };
+        let wanted = |name: &String| {
+            (self.series.is_empty() || self.series.contains(name))
+                && held_out.is_none_or(|held_out| held_out.contains(name))
+        };
+        let absent: Vec<String> =
+            self.series.iter().filter(|name| !names.contains(name)).cloned().collect();
+        if !self.series.is_empty() && absent.len() == self.series.len() {
+            return Err(NormalizeError::NoSuchSeries { asked: absent, there: names.to_vec() });
+        }
+        let warning = format!("no forecast of {}: the data has no such series", absent.join(", "));
+        let warnings = if absent.is_empty() { Vec::new() } else { vec![warning] };
+        Ok((names.iter().map(wanted).collect(), warnings))
+    }
+
+    /// Why there is nothing to forecast.
+    pub(crate) fn nothing(
+        &self,
+        panel: &Panel,
+        rows: &Rows,
+        windows: &WindowCounts,
+    ) -> NormalizeError {
+        let format = |time: i64| panel.schema().format_time(time);
+        let bound = |time: i64, what: &str| match time {
+            i64::MIN | i64::MAX => String::new(),
+            time => format!(" {what} {}", format(time)),
+        };
+        let asked = match self.times {
+            ForecastTimes::TestPart => {
+                let until = self.schema.test_end.unwrap_or(i64::MAX);
+                let from = bound(self.schema.test_start, "from");
+                format!("the run's test part{from}{}", bound(until, "before"))
+            }
+            ForecastTimes::MadeIn(Span { from, until }) => {
+                format!("the times{}{}", bound(from, "from"), bound(until, "before"))
+            }
+        };
+        let times = rows.times().iter();
+        let ends = [times.clone().min(), times.max()];
+        let [first, last] = ends.map(|time| time.map(|time| format(*time)).unwrap_or_default());
+        NormalizeError::NothingToForecast {
+            asked,
+            lookback: self.schema.min_rows,
+            first,
+            last,
+            short_series: windows.short_series,
+            left_out: windows.missing_input + windows.missing_reference,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! [`ForecastColumns`]: what the columns of a table of forecasts are called.
+//!
+//! Known before a model is trained, so that names that clash are refused then and not by the first
+//! prediction. A column is named for what it holds: the return of `close` is not `close`.
+
+use crate::{
+    plan::{DataSchema, TargetKind},
+    scaling::CrossSection,
+};
+use std::collections::HashSet;
+
+/// The names of a table of forecasts, a row per window and step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForecastColumns {
+    /// The series; `None` when there is only one.
+    pub series: Option<String>,
+    /// The moment the forecast is made: the time of the window's last row.
+    pub time: String,
+    /// How many rows ahead.
+    pub step: String,
+    /// The time that is forecast, where the source has such a row.
+    pub target_time: String,
+    /// For each target the forecast and the outcome.
+    pub targets: Vec<TargetColumns>,
+}
+
+/// The two columns of a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetColumns {
+    /// What the model says.
+    pub forecast: String,
+    /// What came, where it is known.
+    pub outcome: String,
+}
+
+/// Two columns of the forecasts would have the same name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the forecasts would have two columns named {name:?}; name every target once, and rename a column of the source that is called like one of the forecasts"
+)]
+pub struct SameName {
+    /// The name.
+    pub name: String,
+}
+
+impl ForecastColumns {
+    /// The columns of a model's forecasts. `cross_section` is that of its targets.
+    ///
+    /// # Errors
+    /// [`SameName`] with the first name that stands for two columns.
+    pub fn of(schema: &DataSchema, cross_section: CrossSection) -> Result<Self, SameName> {
+        let targets = schema.targets.iter().map(|target| {
+            let outcome = format!("{target}{}", suffix(schema.target_kind, cross_section));
+            TargetColumns { forecast: format!("{outcome}_forecast"), outcome }
+        });
+        let columns = ForecastColumns {
+            series: schema.series_column.clone(),
+            time: schema.time_column.clone(),
+            step: "step".to_owned(),
+            target_time: "target_time".to_owned(),
+            targets: targets.collect(),
+        };
+        let mut seen = HashSet::new();
+        let twice = columns.names().find(|name| !seen.insert(*name)).map(str::to_owned);
+        twice.map_or(Ok(columns), |name| Err(SameName { name }))
+    }
+
+    /// All names, in the order of the table.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let keys = [&self.time, &self.step, &self.target_time];
+        let targets = self.targets.iter().flat_map(|target| [&target.forecast, &target.outcome]);
+        self.series.iter().chain(keys).chain(targets).map(String::as_str)
+    }
+}
+
+fn suffix(kind: TargetKind, cross_section: CrossSection) -> String {
+    let kind = match kind {
+        TargetKind::Value => "",
+        TargetKind::Return => "_return",
+        TargetKind::Direction => "_direction",
+    };
+    let cross_section = match cross_section {
+        CrossSection::None => "",
+        CrossSection::Rank => "_rank",
+        CrossSection::Zscore => "_zscore",
+    };
+    format!("{kind}{cross_section}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(series: &str, time: &str, targets: &[&str]) -> DataSchema {
+        DataSchema {
+            series_column: Some(series.into()),
+            time_column: time.into(),
+            targets: targets.iter().map(|&target| target.to_owned()).collect(),
+            ..DataSchema::default()
+        }
+    }
+
+    #[test]
+    fn a_column_is_named_for_what_it_holds() {
+        let check = |target_kind, cross_section, expected: [&str; 2]| {
+            let schema = DataSchema { target_kind, ..schema("symbol", "day", &["close"]) };
+            let columns = ForecastColumns::of(&schema, cross_section).unwrap();
+            let names: Vec<&str> = columns.names().collect();
+            assert_eq!(names[..4], ["symbol", "day", "step", "target_time"]);
+            assert_eq!(names[4..], expected);
+        };
+        check(TargetKind::Value, CrossSection::None, ["close_forecast", "close"]);
+        check(TargetKind::Return, CrossSection::None, ["close_return_forecast", "close_return"]);
+        check(
+            TargetKind::Direction,
+            CrossSection::None,
+            ["close_direction_forecast", "close_direction"],
+        );
+        check(
+            TargetKind::Return,
+            CrossSection::Rank,
+            ["close_return_rank_forecast", "close_return_rank"],
+        );
+    }
+
+    #[test]
+    fn names_that_clash_are_refused() {
+        let check = |series, time, targets: &[&str], name: &str| {
+            let found = ForecastColumns::of(&schema(series, time, targets), CrossSection::None)
+                .unwrap_err();
+            assert_eq!(found.name, name);
+        };
+        check("symbol", "step", &["y"], "step");
+        check("y_forecast", "day", &["y"], "y_forecast");
+        check("symbol", "day", &["y", "y"], "y_forecast");
+        check("symbol", "day", &["y", "y_forecast"], "y_forecast");
+        check("symbol", "target_time", &["y"], "target_time");
+    }
+}
