@@ -9,7 +9,6 @@ mod doctor;
 mod failure;
 mod import;
 mod interrupt;
-mod keys;
 mod memory;
 mod predict;
 mod progress;

@@ -27,6 +27,8 @@ pub(crate) enum RunDirError {
     NoRun { dir: PathBuf },
     #[error("{} is not a run directory: it has no {file}", .run.display())]
     NotARun { run: PathBuf, file: &'static str },
+    #[error("{change}, but a run that goes on keeps its own settings; unset it")]
+    Changed { change: String },
 }
 
 impl RunDir {
@@ -116,14 +118,27 @@ pub(crate) fn best_checkpoint(run: &Path) -> PathBuf {
     run.join("checkpoints/best")
 }
 
-/// The settings a run was started with.
+/// The settings of a run that goes on: its own, which nothing may change.
+pub(crate) fn resumed_settings(run: &Path) -> Result<Settings, Failure> {
+    let (settings, changes) = Settings::of_run(&config_file(run)?, &[])?;
+    match changes.first() {
+        None => Ok(settings),
+        Some(change) => Err(Failure::settings(RunDirError::Changed { change: change.to_string() })),
+    }
+}
+
+/// The settings a run was started with, and what the environment and these flags change.
 pub(crate) fn settings_of(run: &Path, set: &[String]) -> Result<Settings, Failure> {
+    Settings::load(Some(&config_file(run)?), set)
+}
+
+fn config_file(run: &Path) -> Result<PathBuf, Failure> {
     let file = run.join("config.toml");
     if !file.exists() {
         let error = RunDirError::NotARun { run: run.to_owned(), file: "config.toml" };
         return Err(Failure::settings(error));
     }
-    Settings::load(Some(&file), set)
+    Ok(file)
 }
 
 fn timestamp() -> String {

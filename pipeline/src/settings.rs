@@ -1,10 +1,20 @@
-//! The settings: file, then environment, then flags, through `config`.
+//! The settings: file, then environment, then flags.
+//!
+//! Each of the three is a layer of single keys with values (`layer.rs`), checked against what the
+//! key takes (`shape.rs`, `fit.rs`); a later layer wins key by key, and what results is read by
+//! serde. What has no effect in this combination is refused (`no_effect.rs`).
 
-use crate::{
-    failure::Failure,
-    keys::{UnknownKey, check_keys, origin_of},
-};
-use config::{Config, Environment, File, FileFormat};
+mod annotated;
+mod error;
+mod fit;
+mod keys;
+mod layer;
+mod origin;
+mod shape;
+
+use crate::failure::Failure;
+use error::SettingsError;
+use layer::{Given, Layer};
 use millstream_loader::SourceSettings;
 use millstream_normalize::{
     FitSettings, ScaleSettings, SplitSettings, TargetSettings, WindowSettings,
@@ -12,19 +22,21 @@ use millstream_normalize::{
 use millstream_prefetch::PrefetchSettings;
 use millstream_stage::Reference;
 use millstream_trainer::TrainSettings;
+pub(crate) use origin::Origin;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
+    ffi::OsString,
+    fmt,
     num::NonZeroUsize,
     path::{Path, PathBuf},
 };
 
 /// The file that is read when it is there and no other was named.
 const DEFAULT_FILE: &str = "pipeline.toml";
-const PREFIX: &str = "MILLSTREAM";
 
 /// Every setting.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Settings {
     pub(crate) source: SourceSettings,
@@ -35,6 +47,9 @@ pub(crate) struct Settings {
     pub(crate) prefetch: PrefetchSettings,
     pub(crate) train: TrainSettings,
     pub(crate) run: RunSettings,
+    /// Who gave each value that is not a default, by dotted key.
+    #[serde(skip)]
+    origins: BTreeMap<String, Origin>,
 }
 
 /// Where runs go and how many threads they use.
@@ -49,24 +64,20 @@ pub(crate) struct RunSettings {
 
 /// A number of threads, or `"auto"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "config::Value", into = "toml::Value")]
+#[serde(try_from = "toml::Value", into = "toml::Value")]
 pub(crate) enum Threads {
     Auto,
     Count(NonZeroUsize),
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SettingsError {
-    #[error("cannot read the settings file {}", .path.display())]
-    Missing { path: PathBuf, source: std::io::Error },
-    #[error("--set {text:?} is not KEY=VALUE, e.g. train.epochs=3")]
-    NotAnAssignment { text: String },
-    #[error(transparent)]
-    UnknownKey(#[from] UnknownKey),
-    #[error("bad setting `{key}`{}: {message}", .origin.as_ref().map(|o| format!(" in {o}")).unwrap_or_default())]
-    Value { key: String, origin: Option<String>, message: String },
-    #[error("bad setting: {0}")]
-    Config(Box<config::ConfigError>),
+/// A setting of a run to which the environment or a flag gives another value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Override {
+    pub(crate) key: String,
+    origin: Origin,
+    /// What it is in the run; `None` where it has no value.
+    was: Option<toml::Value>,
+    is: toml::Value,
 }
 
 impl Settings {
@@ -74,46 +85,79 @@ impl Settings {
     pub(crate) fn load(file: Option<&Path>, set: &[String]) -> Result<Self, Failure> {
         let default = Path::new(DEFAULT_FILE);
         let file = file.or_else(|| default.exists().then_some(default));
-        Settings::read(file, std::env::vars().collect(), set).map_err(Failure::settings)
+        Settings::read(file, std::env::vars_os(), set).map_err(Failure::settings)
+    }
+
+    /// Reads the settings that a run has kept, then the environment and these flags; says what the
+    /// latter change. A password in `source.url` is none of the run's, so another is no change.
+    pub(crate) fn of_run(file: &Path, set: &[String]) -> Result<(Self, Vec<Override>), Failure> {
+        Settings::read_run(file, std::env::vars_os(), set).map_err(Failure::settings)
+    }
+
+    fn read_run(
+        file: &Path,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        set: &[String],
+    ) -> Result<(Self, Vec<Override>), SettingsError> {
+        let kept = layer::file(file)?;
+        let mut given = layer::environment(environment)?;
+        given.extend(layer::flags(set)?);
+        let was = Settings::resolve(kept.clone())?.without_password().values();
+        let settings = Settings::resolve(kept.into_iter().chain(given.clone()).collect())?;
+        let is = settings.without_password().values();
+        let changes = given.into_iter().filter_map(|(key, Given { origin, .. })| {
+            let (was, is) = (at(&was, &key), at(&is, &key));
+            let is = is.filter(|_| was != is)?.clone();
+            Some(Override { was: was.cloned(), is, key, origin })
+        });
+        Ok((settings, changes.collect()))
     }
 
     fn read(
         file: Option<&Path>,
-        environment: HashMap<String, String>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
         set: &[String],
     ) -> Result<Self, SettingsError> {
-        let failed = |error| SettingsError::Config(Box::new(error));
-        let mut builder = Config::builder();
-        if let Some(path) = file {
-            // Read here, because `config` does not say which of "missing" and "unreadable" it was.
-            let text = std::fs::read_to_string(path)
-                .map_err(|source| SettingsError::Missing { path: path.to_owned(), source })?;
-            check_toml(path, &text)?;
-            builder = builder.add_source(File::from(path).format(FileFormat::Toml));
-        }
-        // Only names with a section: MILLSTREAM_TEST_POSTGRES_URL and its like are no settings.
-        let ours = environment.into_iter().filter(|(name, _)| {
-            name.strip_prefix(PREFIX)
-                .is_some_and(|rest| rest.starts_with('_') && rest.contains("__"))
-        });
-        builder = builder.add_source(
-            Environment::with_prefix(PREFIX)
-                .prefix_separator("_")
-                .separator("__")
-                .try_parsing(true)
-                .source(Some(ours.collect())),
-        );
-        for text in set {
-            let (key, value) = text
-                .split_once('=')
-                .filter(|(key, _)| !key.trim().is_empty())
-                .ok_or_else(|| SettingsError::NotAnAssignment { text: text.clone() })?;
-            builder = builder.set_override(key.trim(), flag_value(value.trim())).map_err(failed)?;
-        }
-        let config = builder.build().map_err(failed)?;
-        let values = config.cache.clone();
-        check_keys(&values, &Settings::default())?;
-        config.try_deserialize().map_err(|error| bad_value(error, &values))
+        let mut given = file.map(layer::file).transpose()?.unwrap_or_default();
+        given.extend(layer::environment(environment)?);
+        given.extend(layer::flags(set)?);
+        Settings::resolve(given)
+    }
+
+    /// Defaults, and what was given instead.
+    fn resolve(given: Layer) -> Result<Self, SettingsError> {
+        let settings = match deserialize(&given) {
+            Ok(settings) => settings,
+            // Which of them it was: the one that cannot be read alone either.
+            Err(error) => {
+                let alone = |(key, given): (&String, &Given)| {
+                    let alone = Layer::from([(key.clone(), given.clone())]);
+                    Some((key.clone(), given.clone(), deserialize(&alone).err()?))
+                };
+                let (key, Given { value, origin }, error) =
+                    given.iter().find_map(alone).unwrap_or_else(|| {
+                        unreachable!("keys are read one by one, and each could be: {error}")
+                    });
+                let value = fit::shown(&key, &value);
+                let problem = format!("does not work: {}", error.message());
+                return Err(SettingsError::Value { origin, key, value, problem });
+            }
+        };
+        let origins = given.into_iter().map(|(key, given)| (key, given.origin)).collect();
+        Ok(Settings { origins, ..settings })
+    }
+
+    /// Who gave a setting its value; `None` for a default.
+    pub(crate) fn origin(&self, key: &str) -> Option<&Origin> {
+        self.origins.get(key)
+    }
+
+    fn without_password(&self) -> Self {
+        Settings { source: self.source.without_password(), ..self.clone() }
+    }
+
+    fn values(&self) -> toml::Table {
+        toml::Table::try_from(self).expect("settings are plain tables")
     }
 
     /// What normalize fits.
@@ -140,10 +184,10 @@ impl Settings {
         columns
     }
 
-    /// The settings as a file that reads back the same, without any password.
+    /// The settings as a file that reads back the same, without any password; beside each value
+    /// stands where it came from.
     pub(crate) fn to_toml(&self) -> String {
-        let shown = Settings { source: self.source.without_password(), ..self.clone() };
-        toml::to_string_pretty(&shown).expect("settings are plain tables")
+        annotated::write(&self.without_password().values(), &|key| self.origin(key))
     }
 }
 
@@ -155,67 +199,48 @@ impl Default for RunSettings {
     }
 }
 
-/// Says where a bad value stands: `config` knows the key, but not always the file or flag.
-fn bad_value(error: config::ConfigError, values: &config::Value) -> SettingsError {
-    match error {
-        config::ConfigError::At { error, origin, key: Some(key) } => {
-            let origin = origin.or_else(|| origin_of(values, &key));
-            SettingsError::Value { key, origin, message: error.to_string() }
-        }
-        config::ConfigError::Type { origin, unexpected, expected, key: Some(key) } => {
-            let origin = origin.or_else(|| origin_of(values, &key));
-            let message = format!("invalid type: {unexpected}, expected {expected}");
-            SettingsError::Value { key, origin, message }
-        }
-        error => SettingsError::Config(Box::new(error)),
+impl fmt::Display for Override {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Override { key, origin, was, is } = self;
+        let was = was.as_ref().map_or("none".to_owned(), |was| fit::shown(key, was));
+        write!(f, "{origin} would change {key} from {was} to {}", fit::shown(key, is))
     }
 }
 
-/// `config` names neither line nor column, the TOML parser does.
-fn check_toml(path: &Path, text: &str) -> Result<(), SettingsError> {
-    let table = toml::from_str::<toml::Table>(text);
-    table.map(drop).map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-        let message = format!("{}:{line}: {}", path.display(), error.message());
-        SettingsError::Config(Box::new(config::ConfigError::Message(message)))
-    })
+fn deserialize(given: &Layer) -> Result<Settings, toml::de::Error> {
+    let mut table = toml::Table::new();
+    for (key, given) in given {
+        let (sections, name) = key.rsplit_once('.').unwrap_or(("", key));
+        let section = sections.split('.').filter(|s| !s.is_empty()).fold(&mut table, |table, s| {
+            let empty = || toml::Value::Table(toml::Table::new());
+            let section = table.entry(s).or_insert_with(empty);
+            section.as_table_mut().expect("what has keys below it is a section")
+        });
+        section.insert(name.to_owned(), given.value.clone());
+    }
+    table.try_into()
 }
 
-/// What stands after `--set key=`: a TOML value, or else plain text.
-fn flag_value(text: &str) -> config::Value {
-    let parsed = toml::from_str::<toml::Table>(&format!("value = {text}"))
-        .ok()
-        .and_then(|mut table| table.remove("value"));
-    convert(parsed.unwrap_or_else(|| toml::Value::String(text.to_owned())))
+fn at<'a>(values: &'a toml::Table, key: &str) -> Option<&'a toml::Value> {
+    let (first, rest) =
+        key.split_once('.').map_or((key, None), |(first, rest)| (first, Some(rest)));
+    match rest {
+        None => values.get(first),
+        Some(rest) => at(values.get(first)?.as_table()?, rest),
+    }
 }
 
-fn convert(value: toml::Value) -> config::Value {
-    use config::ValueKind;
-    let kind = match value {
-        toml::Value::String(text) => ValueKind::String(text),
-        toml::Value::Integer(number) => ValueKind::I64(number),
-        toml::Value::Float(number) => ValueKind::Float(number),
-        toml::Value::Boolean(flag) => ValueKind::Boolean(flag),
-        toml::Value::Datetime(time) => ValueKind::String(time.to_string()),
-        toml::Value::Array(items) => ValueKind::Array(items.into_iter().map(convert).collect()),
-        toml::Value::Table(table) => {
-            ValueKind::Table(table.into_iter().map(|(key, value)| (key, convert(value))).collect())
+impl TryFrom<toml::Value> for Threads {
+    type Error = &'static str;
+
+    fn try_from(value: toml::Value) -> Result<Self, Self::Error> {
+        let count = |number| NonZeroUsize::new(usize::try_from(number).ok()?);
+        match value {
+            toml::Value::String(text) if text == "auto" => Some(Threads::Auto),
+            toml::Value::Integer(number) => count(number).map(Threads::Count),
+            _ => None,
         }
-    };
-    config::Value::new(Some(&"--set".to_owned()), kind)
-}
-
-impl TryFrom<config::Value> for Threads {
-    type Error = String;
-
-    fn try_from(value: config::Value) -> Result<Self, String> {
-        let text = value.into_string().map_err(|error| error.to_string())?;
-        if text == "auto" {
-            return Ok(Threads::Auto);
-        }
-        text.parse().map(Threads::Count).map_err(|_| {
-            format!("invalid number of threads {text:?}, expected \"auto\" or a number above 0")
-        })
+        .ok_or("write \"auto\" or a whole number above 0")
     }
 }
 
@@ -229,5 +254,4 @@ impl From<Threads> for toml::Value {
 }
 
 #[cfg(test)]
-#[path = "settings_tests.rs"]
 mod tests;

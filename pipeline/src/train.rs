@@ -80,7 +80,7 @@ pub(crate) fn train(
     stop: &Receiver<()>,
 ) -> Result<Trained, Failure> {
     let settings = match &args.resume {
-        Some(run) => run_dir::settings_of(run, &[])?,
+        Some(run) => run_dir::resumed_settings(run)?,
         None => Settings::load(args.common.config.as_deref(), &args.common.set)?,
     };
     settings.train.validate()?;

@@ -1,0 +1,428 @@
+//! Settings: precedence, and one clear line for everything that can be wrong with them.
+
+use super::*;
+use millstream_normalize::ScaleGroup;
+
+fn variables(environment: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+    environment.iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn words(set: &[&str]) -> Vec<String> {
+    set.iter().map(|s| (*s).to_owned()).collect()
+}
+
+fn read(file: &str, environment: &[(&str, &str)], set: &[&str]) -> Result<Settings, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipeline.toml");
+    std::fs::write(&path, file).unwrap();
+    let settings = Settings::read(Some(&path), variables(environment), &words(set));
+    let folder = format!("{}/", folder.path().display());
+    settings.map_err(|error| Failure::settings(error).to_string().replace(&folder, ""))
+}
+
+#[test]
+fn the_committed_file_is_exactly_the_defaults() {
+    let settings = read(include_str!("../../../pipeline.toml"), &[], &[]).unwrap();
+    assert_eq!(settings.values(), Settings::default().values());
+}
+
+#[test]
+fn the_committed_file_names_every_setting() {
+    let file = include_str!("../../../pipeline.toml");
+    let known = serde_json::to_value(Settings::default()).unwrap();
+    let mut tables: Vec<(&String, &serde_json::Value)> =
+        known.as_object().unwrap().iter().collect();
+    while let Some((name, table)) = tables.pop() {
+        for (key, value) in table.as_object().unwrap() {
+            if value.is_object() {
+                tables.push((key, value));
+                continue;
+            }
+            let named = file.lines().any(|line| {
+                line.trim_start_matches("# ").split('=').next().is_some_and(|k| k.trim() == key)
+            });
+            assert!(named, "pipeline.toml does not name {name}.{key}");
+        }
+    }
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let file = "[train]\nepochs = 2\nseed = 2\nlearning_rate = 0.5";
+    let environment = [
+        ("MILLSTREAM_TRAIN__EPOCHS", "3"),
+        ("MILLSTREAM_TRAIN__SEED", "3"),
+        ("MILLSTREAM_TEST_POSTGRES_URL", "x"),
+    ];
+    let settings = read(file, &environment, &["train.epochs=4"]).unwrap();
+    let train = &settings.train;
+    assert_eq!((train.epochs, train.seed, train.learning_rate), (4, 3, 0.5));
+}
+
+#[test]
+fn flags_take_lists_and_plain_text() {
+    let set =
+        ["target.columns=[\"a\", \"b\"]", "source.time=day", "run.threads=3", "run.dir=/tmp/x=y"];
+    let settings = read("", &[], &set).unwrap();
+    assert_eq!(settings.target.columns, ["a", "b"]);
+    assert_eq!(settings.source.time, "day");
+    assert_eq!(settings.run.threads, Threads::Count(NonZeroUsize::new(3).unwrap()));
+    assert_eq!(settings.run.dir, Path::new("/tmp/x=y"));
+}
+
+#[test]
+fn a_later_flag_wins_and_a_table_sets_its_keys() {
+    let check = |set: &[&str], expected: (u32, u64)| {
+        let train = read("", &[], set).unwrap().train;
+        assert_eq!((train.epochs, train.seed), expected, "{set:?}");
+    };
+    // By a hash map it was one or the other, so once would prove nothing.
+    for _ in 0..32 {
+        check(&["train.epochs=2", "train={epochs=3, seed=4}"], (3, 4));
+        check(&["train={epochs=3, seed=4}", "train.epochs=2"], (2, 4));
+        check(&["train={epochs=3, seed=4}", "train={epochs=2}"], (2, 4));
+        check(&["train.epochs=2", "train.epochs=3"], (3, 42));
+    }
+}
+
+#[test]
+fn what_text_means_depends_on_the_key() {
+    let environment = [
+        ("MILLSTREAM_SOURCE__CACHE", "007"),
+        ("MILLSTREAM_SOURCE__SYMBOLS", r#"["a", "b"]"#),
+        ("MILLSTREAM_SOURCE__FROM", "2015-01-01"),
+        ("MILLSTREAM_TARGET__COLUMNS", "['x']"),
+        ("MILLSTREAM_TRAIN__EPOCHS", "3"),
+        ("MILLSTREAM_TRAIN__LEARNING_RATE", "1"),
+        ("MILLSTREAM_WINDOW__DROP_LAST", "true"),
+        ("MILLSTREAM_RUN__THREADS", "auto"),
+        ("MILLSTREAM_RUN__TRAIN_THREADS", "2"),
+        ("MILLSTREAM_SCALE__GROUPS", "[{columns = [\"a\"], clip = 2}]"),
+        ("MILLSTREAM_SPLIT", "{embargo = 4}"),
+    ];
+    let settings = read("", &environment, &[]).unwrap();
+    assert_eq!(settings.source.cache, "007");
+    assert_eq!(settings.source.symbols, ["a", "b"]);
+    assert_eq!(settings.source.from.as_deref(), Some("2015-01-01"));
+    assert_eq!(settings.target.columns, ["x"]);
+    assert_eq!((settings.train.epochs, settings.train.learning_rate), (3, 1.0));
+    assert!(settings.window.drop_last);
+    assert_eq!(settings.run.threads, Threads::Auto);
+    assert_eq!(settings.run.train_threads, Threads::Count(NonZeroUsize::new(2).unwrap()));
+    assert_eq!(settings.scale.groups[0].clip, Some(2.0));
+    assert_eq!(settings.split.embargo, 4);
+
+    let set = ["source.cache=007", "source.time=true", "source.from=20150101", "run.dir='1 2'"];
+    let settings = read("", &[], &set).unwrap();
+    assert_eq!((&*settings.source.cache, &*settings.source.time), ("007", "true"));
+    assert_eq!(settings.source.from.as_deref(), Some("20150101"));
+    assert_eq!(settings.run.dir, Path::new("1 2"));
+    assert_eq!(read("", &[], &["source.cache="]).unwrap().source.cache, "");
+}
+
+#[test]
+fn a_file_may_write_times_as_toml_does() {
+    let file =
+        "[source]\nfrom = 2015-01-01\nto = 20200101\n[split]\ntrain_end = 2017-06-26T10:00:00";
+    let settings = read(file, &[], &[]).unwrap();
+    assert_eq!(settings.source.from.as_deref(), Some("2015-01-01"));
+    assert_eq!(settings.source.to.as_deref(), Some("20200101"));
+    assert_eq!(settings.split.train_end.as_deref(), Some("2017-06-26T10:00:00"));
+}
+
+/// The error for this file and these flags, all of it.
+fn check_refused(file: &str, set: &[&str], expected: &str) {
+    for _ in 0..8 {
+        assert_eq!(read(file, &[], set).unwrap_err(), expected);
+    }
+}
+
+fn check_variable_refused(name: &str, value: &str, expected: &str) {
+    assert_eq!(read("", &[(name, value)], &[]).unwrap_err(), expected);
+}
+
+#[test]
+fn sections_and_settings_are_not_mistaken_for_each_other() {
+    check_refused(
+        "",
+        &["train=3"],
+        "--set: train = 3, but train is a section; set its keys, e.g. train.model",
+    );
+    check_refused(
+        "",
+        &["window=[1]"],
+        "--set: window = [1], but window is a section; set its keys, e.g. window.lookback",
+    );
+    check_refused(
+        "",
+        &["train.model_options=5"],
+        "--set: train.model_options = 5, but train.model_options is a section; \
+         set its keys, e.g. train.model_options.hidden",
+    );
+    check_refused(
+        "train = 3",
+        &[],
+        "pipeline.toml:1: train = 3, but train is a section; set its keys, e.g. train.model",
+    );
+    check_refused(
+        "",
+        &["source.cache.dir=x"],
+        "--set: unknown setting `source.cache.dir`; \
+         `source.cache` is a setting itself and has no keys below it",
+    );
+    check_refused(
+        "[source]\ntime = \"t\"\n[source.cache]\ndir = \"x\"",
+        &[],
+        "pipeline.toml:4: unknown setting `source.cache.dir`; \
+         `source.cache` is a setting itself and has no keys below it",
+    );
+    check_variable_refused(
+        "MILLSTREAM_TRAIN",
+        "3",
+        "MILLSTREAM_TRAIN: train = 3, but train is a section; set its keys, e.g. train.model",
+    );
+}
+
+#[test]
+fn unknown_keys_name_where_they_stand_and_what_was_meant() {
+    check_refused(
+        "\n[train]\nepoch = 3",
+        &[],
+        "pipeline.toml:3: unknown setting `train.epoch`; did you mean `train.epochs`?",
+    );
+    check_refused(
+        "[window]\nbatch_size = 3",
+        &[],
+        "pipeline.toml:2: unknown setting `window.batch_size`; did you mean `train.batch_size`?",
+    );
+    check_refused(
+        "[trane]\nepochs = 3",
+        &[],
+        "pipeline.toml:1: unknown setting `trane`; did you mean `train`?",
+    );
+    check_refused(
+        "[[scale.groups]]\ncolumn = [\"a\"]",
+        &[],
+        "pipeline.toml:1: scale.groups[1].column = [\"a\"] is unknown; did you mean `target.columns`?",
+    );
+    check_refused(
+        "",
+        &["train.epoch=3"],
+        "--set: unknown setting `train.epoch`; did you mean `train.epochs`?",
+    );
+    check_refused(
+        "",
+        &["train.epochs"],
+        "--set \"train.epochs\" is not KEY=VALUE, e.g. train.epochs=3",
+    );
+    check_variable_refused(
+        "MILLSTREAM_TRAIN__EPOCH",
+        "3",
+        "MILLSTREAM_TRAIN__EPOCH: unknown setting `train.epoch`; did you mean `train.epochs`?",
+    );
+    check_variable_refused(
+        "MILLSTREAM_TRAIN_EPOCHS",
+        "3",
+        "the environment variable MILLSTREAM_TRAIN_EPOCHS is no setting; \
+         did you mean MILLSTREAM_TRAIN__EPOCHS?",
+    );
+}
+
+#[test]
+fn values_that_do_not_fit_are_refused_in_the_words_of_the_file() {
+    check_refused(
+        "[train]\nmodel = \"transformer\"",
+        &[],
+        "pipeline.toml:2: train.model = \"transformer\" is not one of: lstm",
+    );
+    check_refused(
+        "",
+        &["train.loss=3"],
+        "--set: train.loss = \"3\" is not one of: mse, mae, huber",
+    );
+    check_refused(
+        "[target]\ncolumns = \"close\"",
+        &[],
+        "pipeline.toml:2: target.columns = \"close\" must be a list: \
+         write target.columns = [\"close\"]",
+    );
+    check_refused(
+        "",
+        &["target.columns=close"],
+        "--set: target.columns = \"close\" must be a list: write --set 'target.columns=[\"close\"]'",
+    );
+    check_variable_refused(
+        "MILLSTREAM_TARGET__COLUMNS",
+        "close",
+        "MILLSTREAM_TARGET__COLUMNS: target.columns = \"close\" must be a list: \
+         write MILLSTREAM_TARGET__COLUMNS='[\"close\"]'",
+    );
+    check_refused(
+        "",
+        &["target.columns=[close]"],
+        "--set: target.columns = \"[close]\" is no list: \
+         write one like --set 'target.columns=[\"a\", \"b\"]'",
+    );
+    check_refused(
+        "[scale.groups]\nclip = 3",
+        &[],
+        "pipeline.toml:1: scale.groups = { clip = 3 } must be a list of tables: \
+         write [[scale.groups]] above each",
+    );
+    check_refused(
+        "[[scale.groups]]\ncolumns = [\"a\"]\nmethod = \"z\"",
+        &[],
+        "pipeline.toml:1: scale.groups[1].method = \"z\" is not one of: \
+         zscore, robust, minmax, rank_normal, log1p, none",
+    );
+    let whole = "must be a whole number";
+    check_refused(
+        "",
+        &["train.epochs=many"],
+        &format!("--set: train.epochs = \"many\" {whole} not below 0"),
+    );
+    check_refused(
+        "",
+        &["train.batch_size=0"],
+        &format!("--set: train.batch_size = 0 {whole} above 0"),
+    );
+    check_refused(
+        "",
+        &["window.lookback=-1"],
+        &format!("--set: window.lookback = -1 {whole} above 0"),
+    );
+    check_refused(
+        "",
+        &["window.lookback=1.5"],
+        &format!("--set: window.lookback = 1.5 {whole} above 0"),
+    );
+    check_refused(
+        "",
+        &["train.epochs=5000000000"],
+        &format!("--set: train.epochs = 5000000000 {whole} not below 0, at most 4294967295"),
+    );
+    check_refused(
+        "[train]\nepochs = \"3\"",
+        &[],
+        &format!("pipeline.toml:2: train.epochs = \"3\" {whole} not below 0, without quotes"),
+    );
+    check_refused("", &["scale.clip=x"], "--set: scale.clip = \"x\" must be a number");
+    check_refused("", &["scale.clip=nan"], "--set: scale.clip = nan must be a number");
+    check_refused("", &["window.drop_last=1"], "--set: window.drop_last = 1 must be true or false");
+    check_refused(
+        "[source]\ntime = true",
+        &[],
+        "pipeline.toml:2: source.time = true must be text: write it in quotes",
+    );
+    check_refused(
+        "[prefetch]\ndevice = \"gpu\"",
+        &[],
+        "pipeline.toml:2: prefetch.device = \"gpu\" does not work: \
+         unknown device \"gpu\"; use \"auto\", \"cpu\" or \"cuda:0\"",
+    );
+    check_refused(
+        "[run]\nthreads = 0",
+        &[],
+        "pipeline.toml:2: run.threads = 0 does not work: write \"auto\" or a whole number above 0",
+    );
+    let error = read("[train\nepochs = 3", &[], &[]).unwrap_err();
+    assert!(error.starts_with("pipeline.toml:1: ") && !error.contains('\n'), "{error:?}");
+    let url = r#"source={url="postgres://me:s3cr@t@host/db", series=["a"]}"#;
+    assert!(!read("source.url = [\"s3cr\"]", &[], &[]).unwrap_err().contains("s3cr"));
+    assert!(!read("", &[], &[url]).unwrap_err().contains("s3cr"));
+}
+
+#[test]
+fn the_environment_is_read_with_care() {
+    use std::os::unix::ffi::OsStringExt;
+    let bad = || OsString::from_vec(vec![b'x', 0xff]);
+    let read = |environment: Vec<(OsString, OsString)>| {
+        Settings::read(None, environment, &[]).map_err(|error| error.to_string())
+    };
+    // What is not ours is not looked at, whatever it holds.
+    read(vec![(bad(), "1".into()), ("HOME".into(), bad()), ("MILLSTREAM_TEST_X".into(), bad())])
+        .unwrap();
+    let error = read(vec![("MILLSTREAM_TRAIN__EPOCHS".into(), bad())]).unwrap_err();
+    assert_eq!(error, "the environment variable MILLSTREAM_TRAIN__EPOCHS is not UTF-8 text");
+    let twice = [("MILLSTREAM_TRAIN__EPOCHS", "3"), ("MILLSTREAM_TRAIN", "{epochs = 2}")];
+    assert_eq!(
+        read(variables(&twice)).unwrap_err(),
+        "`train.epochs` is set by both MILLSTREAM_TRAIN and MILLSTREAM_TRAIN__EPOCHS; \
+         keep one of them"
+    );
+}
+
+#[test]
+fn what_changes_a_run_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    let set = ["train.epochs=3", "source.url=postgres://me:s3cr@host/db"];
+    std::fs::write(&file, read("", &[], &set).unwrap().to_toml()).unwrap();
+    let changes = |environment: &[(&str, &str)], set: &[&str]| {
+        let (settings, changes) =
+            Settings::read_run(&file, variables(environment), &words(set)).unwrap();
+        (settings, changes.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let same = [("MILLSTREAM_TRAIN__EPOCHS", "3"), ("MILLSTREAM_TRAIN__CLIP_NORM", "5e-1")];
+    assert_eq!(changes(&same, &["train.weight_decay=0.01"]).1, [""; 0]);
+    let (settings, lines) = changes(
+        &[("MILLSTREAM_TRAIN__EPOCHS", "4"), ("MILLSTREAM_SOURCE__FROM", "2020-01-01")],
+        &["train.loss=mae"],
+    );
+    assert_eq!(settings.train.epochs, 4);
+    assert_eq!(
+        lines,
+        [
+            "MILLSTREAM_SOURCE__FROM would change source.from from none to \"2020-01-01\"",
+            "MILLSTREAM_TRAIN__EPOCHS would change train.epochs from 3 to 4",
+            "--set would change train.loss from \"mse\" to \"mae\"",
+        ]
+    );
+    // The run has kept no password: to give it again is no change.
+    let (settings, lines) =
+        changes(&[("MILLSTREAM_SOURCE__URL", "postgres://me:s3cr@host/db")], &[]);
+    assert_eq!(lines, [""; 0]);
+    assert_eq!(settings.source.url.as_deref(), Some("postgres://me:s3cr@host/db"));
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = Settings::read(Some(Path::new("no-such.toml")), [], &[]).unwrap_err();
+    let line = Failure::settings(error).to_string();
+    assert!(line.starts_with("cannot read the settings file no-such.toml: "), "{line}");
+}
+
+#[test]
+fn what_a_run_keeps_reads_back_the_same_without_the_password() {
+    let mut settings = Settings::default();
+    settings.source.url = Some("postgres://me:s3cr@t@host/db".to_owned());
+    settings.source.query = Some("select *\n\tfrom \"t\" -- it's\n".to_owned());
+    settings.scale.groups = vec![ScaleGroup { columns: vec!["a".into()], ..ScaleGroup::default() }];
+    settings.run.threads = Threads::Count(NonZeroUsize::new(2).unwrap());
+    let text = settings.to_toml();
+    assert!(!text.contains("s3cr"), "{text}");
+    let again = read(&text, &[], &[]).unwrap();
+    settings.source.url = Some("postgres://me@host/db".to_owned());
+    assert_eq!(again.values(), settings.values());
+    settings.source.url = Some("host=h user=me password='s3cr t'".to_owned());
+    assert!(!settings.to_toml().contains("s3cr"));
+}
+
+#[test]
+fn what_a_run_keeps_says_where_each_value_came_from() {
+    let environment = [("MILLSTREAM_TRAIN__SEED", "3"), ("MILLSTREAM_TARGET__COLUMNS", "['a']")];
+    let settings = read("[train]\n\nbatch_size = 8", &environment, &["train.epochs=4"]).unwrap();
+    let text = settings.to_toml();
+    let check = |setting: &str, origin: &str| {
+        let line = text.lines().find(|line| line.starts_with(setting)).unwrap();
+        let (value, remark) = line.split_once('#').unwrap();
+        assert_eq!(value.trim(), setting);
+        assert!(remark.ends_with(origin), "{line}");
+    };
+    check("batch_size = 8", "pipeline.toml:3");
+    check("seed = 3", " MILLSTREAM_TRAIN__SEED");
+    check("columns = [\"a\"]", " MILLSTREAM_TARGET__COLUMNS");
+    check("epochs = 4", " --set");
+    check("learning_rate = 0.001", " default");
+    assert_eq!(read(&text, &[], &[]).unwrap().values(), settings.values());
+}
