@@ -1,89 +1,12 @@
-//! The `millstream` command as a user runs it, on a small generated table.
-#![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
+//! The whole line, on a small generated table.
 
+use crate::bench::{Bench, SMALL, check_fails, stderr};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    path::Path,
+    process::{Command, Stdio},
 };
-use tempfile::TempDir;
-
-/// A folder to run in, with settings for data that trains in seconds.
-struct Bench {
-    folder: TempDir,
-}
-
-const SMALL: &str = r#"
-[source.generate]
-series = 24
-rows = 120
-features = 4
-[window]
-lookback = 12
-[train]
-epochs = 2
-batch_size = 64
-learning_rate = 0.01
-log_every = 5
-[train.model_options]
-hidden = 16
-[run]
-threads = 1
-"#;
-
-impl Bench {
-    fn new(settings: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("pipeline.toml"), settings).unwrap();
-        Bench { folder }
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
-        command.args(args).current_dir(self.folder.path()).env_remove("LD_LIBRARY_PATH");
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-
-    /// Runs a command that must succeed and gives its JSON.
-    fn json(&self, args: &[&str]) -> Value {
-        let output = self.run(args);
-        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
-        let stdout = String::from_utf8(output.stdout).unwrap();
-        serde_json::from_str(stdout.lines().last().unwrap()).unwrap()
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn files(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.folder.path()).unwrap();
-        let mut names: Vec<_> =
-            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// The command fails with this code and one line that says all of these.
-fn check_fails(output: &Output, code: i32, expected: &[&str]) {
-    let text = stderr(output);
-    assert_eq!(output.status.code(), Some(code), "{text}");
-    let errors: Vec<&str> = text.lines().filter(|line| line.starts_with("error: ")).collect();
-    assert_eq!(errors.len(), 1, "{text}");
-    for part in expected {
-        assert!(errors[0].contains(part), "{:?} does not say {part:?}", errors[0]);
-    }
-}
 
 #[test]
 fn the_whole_line_learns_and_forecasts() {

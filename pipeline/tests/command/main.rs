@@ -1,0 +1,5 @@
+//! The `millstream` command as a user runs it, on small tables.
+#![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
+
+mod bench;
+mod line;
