@@ -25,6 +25,7 @@ mod setup;
 mod steps;
 mod test;
 mod tidy;
+mod venv;
 mod wheels;
 mod whole;
 mod workspace;
