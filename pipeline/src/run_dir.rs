@@ -129,7 +129,7 @@ pub(crate) fn resumed_settings(run: &Path) -> Result<Settings, Failure> {
 
 /// The settings a run was started with, and what the environment and these flags change.
 pub(crate) fn settings_of(run: &Path, set: &[String]) -> Result<Settings, Failure> {
-    Settings::load(Some(&config_file(run)?), set)
+    Settings::of_run(&config_file(run)?, set).map(|(settings, _)| settings)
 }
 
 fn config_file(run: &Path) -> Result<PathBuf, Failure> {

@@ -9,6 +9,7 @@ mod error;
 mod fit;
 mod keys;
 mod layer;
+mod no_effect;
 mod origin;
 mod shape;
 
@@ -121,7 +122,9 @@ impl Settings {
         let mut given = file.map(layer::file).transpose()?.unwrap_or_default();
         given.extend(layer::environment(environment)?);
         given.extend(layer::flags(set)?);
-        Settings::resolve(given)
+        let settings = Settings::resolve(given)?;
+        no_effect::check(&settings)?;
+        Ok(settings)
     }
 
     /// Defaults, and what was given instead.
@@ -188,6 +191,13 @@ impl Settings {
     /// stands where it came from.
     pub(crate) fn to_toml(&self) -> String {
         annotated::write(&self.without_password().values(), &|key| self.origin(key))
+    }
+}
+
+impl RunSettings {
+    /// Whether every stage has threads of its own, so that there is nothing to share out.
+    fn shares_are_set(&self) -> bool {
+        ![self.normalize_threads, self.train_threads].contains(&Threads::Auto)
     }
 }
 

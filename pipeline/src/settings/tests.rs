@@ -356,7 +356,8 @@ fn the_environment_is_read_with_care() {
 fn what_changes_a_run_is_known() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
-    let set = ["train.epochs=3", "source.url=postgres://me:s3cr@host/db"];
+    let url = "source.url=postgres://me:s3cr@host/db";
+    let set = ["train.epochs=3", "source.kind=postgres", url];
     std::fs::write(&file, read("", &[], &set).unwrap().to_toml()).unwrap();
     let changes = |environment: &[(&str, &str)], set: &[&str]| {
         let (settings, changes) =

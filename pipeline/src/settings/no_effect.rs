@@ -1,0 +1,206 @@
+//! A setting without effect is an error: somebody set it, and would wait for what it never does.
+//!
+//! Only what can be known without data is judged here, and only what was set, to something else
+//! than the default. One line of [`RULES`] a setting.
+
+use super::{Origin, Settings, SettingsError, at, fit};
+use millstream_loader::SourceKind;
+use millstream_normalize::{ScaleMethod, ShortSeries, SplitBy, WindowOrder};
+use millstream_stage::{Reference, TargetKind};
+
+/// When a setting does nothing.
+struct Rule {
+    /// The setting, or a section for all settings in it.
+    key: &'static str,
+    idle: fn(&Settings) -> bool,
+    /// What it would take to do something.
+    needs: &'static str,
+    /// One file may hold the keys of several sources, of which `source.kind` chooses; but a flag or
+    /// variable for another source than this is a mistake.
+    allowed_in_file: bool,
+}
+
+const fn rule(key: &'static str, idle: fn(&Settings) -> bool, needs: &'static str) -> Rule {
+    Rule { key, idle, needs, allowed_in_file: false }
+}
+
+const fn of_source(key: &'static str, idle: fn(&Settings) -> bool, needs: &'static str) -> Rule {
+    Rule { key, idle, needs, allowed_in_file: true }
+}
+
+const RULES: &[Rule] = &[
+    of_source("source.generate", |s| s.source.kind != SourceKind::Generate, GENERATE),
+    of_source("source.path", no_files, r#"source.kind = "csv" or "parquet""#),
+    of_source("source.url", no_database, DATABASE),
+    of_source("source.table", no_database, DATABASE),
+    of_source("source.query", no_database, DATABASE),
+    of_source("source.connections", no_database, DATABASE),
+    rule("target.dead_band", |s| s.target.kind != TargetKind::Direction, DIRECTION),
+    rule("window.pad", |s| s.window.short == ShortSeries::Skip, r#"window.short = "pad""#),
+    rule("window.min_rows", |s| s.window.short == ShortSeries::Skip, r#"window.short = "pad""#),
+    // The lstm reads inputs alone.
+    rule("window.segment", |_| true, "another train.model, one that reads segments"),
+    rule("window.drop_last", |s| s.window.order == WindowOrder::ByTime, NOT_BY_TIME),
+    rule("split.train", |s| s.split.train_end.is_some(), "split.train_end left out"),
+    rule("split.validation", |s| s.split.validation_end.is_some(), "split.validation_end left out"),
+    rule("split.embargo", |s| s.split.by == SplitBy::Series, r#"split.by = "time""#),
+    rule("split.seed", |s| s.split.by == SplitBy::Time, r#"split.by = "series""#),
+    rule("split.fold", |s| s.split.folds == 0, "split.folds above 0"),
+    rule("split.walk", |s| s.split.folds == 0, "split.folds above 0"),
+    rule("scale.per", nothing_fitted, r#"a scale.method other than "none""#),
+    rule("scale.relative", nothing_relative, r#"a scale.reference other than "none""#),
+    rule("scale.groups", empty_group, "in every group columns that it names"),
+    rule("scale.groups", relative_to_nothing, "beside relative in a group a reference"),
+    rule("train.model_options.dropout", one_layer, "train.model_options.layers above 1"),
+    rule("run.threads", |s| s.run.shares_are_set(), THREADS),
+];
+
+const GENERATE: &str = r#"source.kind = "generate""#;
+const DATABASE: &str = r#"source.kind = "postgres""#;
+const DIRECTION: &str = r#"target.kind = "direction""#;
+const NOT_BY_TIME: &str = r#"window.order = "global", "shards" or "none""#;
+const THREADS: &str = r#"run.normalize_threads or run.train_threads to be "auto""#;
+
+fn no_database(settings: &Settings) -> bool {
+    settings.source.kind != SourceKind::Postgres
+}
+
+fn no_files(settings: &Settings) -> bool {
+    !matches!(settings.source.kind, SourceKind::Csv | SourceKind::Parquet)
+}
+
+fn one_layer(settings: &Settings) -> bool {
+    settings.train.model_options.layers.get() == 1
+}
+
+fn nothing_fitted(Settings { scale, .. }: &Settings) -> bool {
+    let fitted = |method| method != ScaleMethod::None;
+    let mut groups = scale.groups.iter().filter(|group| group.per.is_none());
+    !fitted(scale.method) && !groups.any(|group| group.method.is_some_and(fitted))
+}
+
+fn nothing_relative(Settings { scale, .. }: &Settings) -> bool {
+    let mut groups = scale.groups.iter().filter(|group| group.relative.is_none());
+    let named = |reference: &Reference| *reference != Reference::None;
+    !named(&scale.reference) && !groups.any(|group| group.reference.as_ref().is_some_and(named))
+}
+
+fn empty_group(settings: &Settings) -> bool {
+    settings.scale.groups.iter().any(|group| group.columns.is_empty())
+}
+
+fn relative_to_nothing(Settings { scale, .. }: &Settings) -> bool {
+    scale.groups.iter().any(|group| {
+        let reference = group.reference.as_ref().unwrap_or(&scale.reference);
+        group.relative.is_some() && *reference == Reference::None
+    })
+}
+
+/// Refuses the first setting that was set and does nothing.
+pub(super) fn check(settings: &Settings) -> Result<(), SettingsError> {
+    let (values, defaults) = (settings.values(), Settings::default().values());
+    for (key, origin) in &settings.origins {
+        let is_default = at(&values, key) == at(&defaults, key);
+        let from_file = matches!(origin, Origin::File { .. });
+        let rule = RULES.iter().find(|rule| {
+            let below = key.strip_prefix(rule.key);
+            below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                && !(rule.allowed_in_file && from_file)
+                && (rule.idle)(settings)
+        });
+        if let (false, Some(rule)) = (is_default, rule) {
+            let value = at(&values, key).map_or_else(String::new, |value| fit::shown(key, value));
+            let problem = format!("has no effect: it needs {}", rule.needs);
+            let (origin, key) = (origin.clone(), key.clone());
+            return Err(SettingsError::Value { origin, key, value, problem });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::shape::Shape, *};
+
+    fn read(set: &[&str]) -> Result<(), String> {
+        let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
+        Settings::read(None, [], &set).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// A setting is refused alone, and taken with another.
+    fn check(set: &str, expected: &str, with: &[&str]) {
+        assert_eq!(read(&[set]).unwrap_err(), format!("--set: {expected}"));
+        read(&[&[set], with].concat()).unwrap();
+    }
+
+    #[test]
+    fn what_does_nothing_is_refused_and_what_it_needs_is_named() {
+        check(
+            "split.seed=3",
+            r#"split.seed = 3 has no effect: it needs split.by = "series""#,
+            &["split.by=series"],
+        );
+        check(
+            "split.fold=2",
+            "split.fold = 2 has no effect: it needs split.folds above 0",
+            &["split.folds=2"],
+        );
+        check(
+            "target.dead_band=0.5",
+            r#"target.dead_band = 0.5 has no effect: it needs target.kind = "direction""#,
+            &["target.kind=direction"],
+        );
+        check(
+            "window.min_rows=3",
+            r#"window.min_rows = 3 has no effect: it needs window.short = "pad""#,
+            &["window.short=pad"],
+        );
+        check(
+            "scale.relative=ratio",
+            r#"scale.relative = "ratio" has no effect: it needs a scale.reference other than "none""#,
+            &["scale.reference=last"],
+        );
+        check(
+            "train.model_options.dropout=0.5",
+            "train.model_options.dropout = 0.5 has no effect: it needs train.model_options.layers above 1",
+            &["train.model_options.layers=2"],
+        );
+        check(
+            "source.path=x.csv",
+            r#"source.path = "x.csv" has no effect: it needs source.kind = "csv" or "parquet""#,
+            &["source.kind=csv"],
+        );
+        check(
+            r#"scale.groups=[{columns=["a"], relative="ratio"}]"#,
+            "scale.groups = [{ columns = [\"a\"], relative = \"ratio\" }] has no effect: \
+             it needs beside relative in a group a reference",
+            &["scale.reference=last"],
+        );
+        assert!(read(&["window.segment=sector"]).unwrap_err().contains("train.model"));
+        let threads = ["run.threads=3", "run.normalize_threads=1", "run.train_threads=2"];
+        assert!(read(&threads).unwrap_err().contains("run.threads = 3 has no effect"));
+        read(&threads[..2]).unwrap();
+    }
+
+    #[test]
+    fn defaults_say_nothing_and_a_file_may_hold_several_sources() {
+        read(&["split.seed=0", "window.pad=left", "source.generate.rows=220"]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.toml");
+        let sources = "[source]\nkind = \"csv\"\npath = \"x\"\nurl = \"host=h\"\ngenerate.rows = 9";
+        std::fs::write(&file, sources).unwrap();
+        Settings::read(Some(&file), [], &[]).unwrap();
+        let error =
+            Settings::read(Some(&file), [], &["source.generate.rows=8".into()]).unwrap_err();
+        let expected =
+            r#"source.generate.rows = 8 has no effect: it needs source.kind = "generate""#;
+        assert_eq!(error.to_string(), format!("--set: {expected}"));
+    }
+
+    #[test]
+    fn rules_are_about_settings_that_there_are() {
+        for Rule { key, .. } in RULES {
+            assert!(Shape::settings().at(key).is_some(), "{key}");
+        }
+    }
+}

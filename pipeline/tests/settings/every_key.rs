@@ -1,0 +1,266 @@
+//! No setting without effect: every key of `pipeline.toml` is changed, and the run then gives
+//! another result, or an error, or there is a documented reason why nothing can be seen.
+//!
+//! A new key needs one line in [`WALK`].
+
+use crate::{
+    keys,
+    place::{Place, Ran},
+};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+
+pub(crate) const SMALL: &str = r#"
+[source]
+kind = "csv"
+path = "data.csv"
+features = ["open", "close", "ret", "volume"]
+cache = ""
+[target]
+columns = ["ret"]
+[window]
+lookback = 8
+[train]
+epochs = 1
+batch_size = 64
+log_every = 5
+[train.model_options]
+hidden = 4
+[run]
+threads = 1
+"#;
+
+/// How a change of a key is seen.
+enum Seen {
+    /// `pipeline` gives something else with this value.
+    Result(&'static str),
+    /// It is refused, with this exit code and these words.
+    Refused(&'static str, i32, &'static str),
+    /// `pipeline` gives the same, and that is right.
+    Same(&'static str, &'static str),
+    /// `doctor` says something else.
+    Doctor(&'static str),
+    /// It is tested elsewhere.
+    Elsewhere(&'static str),
+}
+use Seen::{Doctor, Elsewhere, Refused, Result as Other, Same};
+
+const GENERATE: &[&str] = &[
+    "source.kind=generate",
+    r#"source.features=["*"]"#,
+    "target.columns=[\"close_pct\"]",
+    "source.generate.series=24",
+    "source.generate.rows=80",
+    "source.generate.features=4",
+];
+const POSTGRES: &[&str] = &["source.kind=postgres", "source.table=t"];
+const SERVER: &str = "needs a server: loader/tests/loader reads tables and queries with it";
+
+/// Key, settings that it needs, and how a change of it is seen.
+const WALK: &[(&str, &[&str], Seen)] = &[
+    ("source.kind", &[], Refused("parquet", 3, "data.csv")),
+    ("source.path", &[], Other("other.csv")),
+    ("source.url", POSTGRES, Refused("host=/nowhere", 3, "/nowhere")),
+    ("source.table", &[], Elsewhere(SERVER)),
+    ("source.query", &[], Elsewhere(SERVER)),
+    ("source.where", &[], Refused("volume > 0", 2, "source.where")),
+    ("source.series", &[], Other("isin")),
+    ("source.time", &[], Other("day")),
+    ("source.features", &[], Other(r#"["open", "ret"]"#)),
+    ("source.symbols", &[], Other(r#"["S00", "S01", "S02"]"#)),
+    ("source.from", &[], Other("2020-01-10")),
+    ("source.to", &[], Other("2020-03-20")),
+    (
+        "source.connections",
+        &[],
+        Elsewhere("changes speed, not results; the loader's tests read with several"),
+    ),
+    ("source.cache", &[], Other("kept")),
+    ("source.generate.series", GENERATE, Other("20")),
+    ("source.generate.rows", GENERATE, Other("90")),
+    ("source.generate.features", GENERATE, Other("3")),
+    ("source.generate.missing", GENERATE, Other("0.2")),
+    ("source.generate.short", GENERATE, Other("0.5")),
+    ("source.generate.seed", GENERATE, Other("8")),
+    ("target.columns", &[], Other(r#"["close"]"#)),
+    ("target.kind", &["target.columns=[\"close\"]"], Other("return")),
+    ("target.dead_band", &["target.columns=[\"close\"]", "target.kind=direction"], Other("0.01")),
+    ("target.cross_section", &[], Other("rank")),
+    ("window.lookback", &[], Other("10")),
+    ("window.horizon", &[], Other("2")),
+    ("window.stride", &[], Other("2")),
+    ("window.short", &[], Other("pad")),
+    ("window.pad", &["window.short=pad"], Other("right")),
+    ("window.min_rows", &["window.short=pad"], Other("4")),
+    ("window.segment", &[], Refused("sector", 2, "train.model")),
+    ("window.order", &[], Other("none")),
+    ("window.drop_last", &["train.batch_size=50"], Other("true")),
+    ("split.by", &[], Other("series")),
+    ("split.train", &[], Other("0.6")),
+    ("split.train_end", &[], Other("2020-02-20")),
+    ("split.validation", &[], Other("0.2")),
+    ("split.validation_end", &[], Other("2020-03-20")),
+    ("split.test_end", &[], Other("2020-03-22")),
+    ("split.embargo", &[], Other("2")),
+    ("split.folds", &[], Other("2")),
+    ("split.fold", &["split.folds=2"], Other("2")),
+    ("split.walk", &["split.folds=2", "split.fold=2"], Other("rolling")),
+    ("split.seed", &["split.by=series"], Other("1")),
+    ("scale.method", &[], Other("robust")),
+    ("scale.per", &[], Other("series")),
+    ("scale.missing", &[], Other("drop")),
+    ("scale.clip", &[], Other("1")),
+    ("scale.cross_section", &[], Other("rank")),
+    ("scale.reference", &[], Other("last")),
+    (
+        "scale.relative",
+        &[r#"source.features=["open", "close"]"#, "scale.reference=first"],
+        Other("ratio"),
+    ),
+    ("scale.groups", &[], Other(r#"[{columns = ["open"], clip = 0.5}]"#)),
+    ("prefetch.device", &[], Refused("cuda:0", 4, "cuda:0")),
+    ("prefetch.residency", &[], Same("ram", "auto is ram until there are more")),
+    ("prefetch.depth", &[], Same("1", "changes speed and memory, not results")),
+    ("train.model", &[], Refused("transformer", 2, "is not one of: lstm")),
+    ("train.epochs", &[], Other("2")),
+    ("train.batch_size", &[], Other("32")),
+    ("train.learning_rate", &[], Other("0.01")),
+    ("train.schedule", &[], Other("constant")),
+    ("train.optimizer", &[], Refused("sgd", 2, "is not one of: adamw")),
+    ("train.weight_decay", &[], Other("1")),
+    ("train.loss", &[], Other("mae")),
+    ("train.clip_norm", &[], Other("0.01")),
+    ("train.accumulate", &[], Other("2")),
+    ("train.seed", &[], Other("1")),
+    ("train.log_every", &[], Other("2")),
+    ("train.model_options.hidden", &[], Other("5")),
+    ("train.model_options.layers", &[], Other("2")),
+    ("train.model_options.dropout", &["train.model_options.layers=2"], Other("0.5")),
+    ("run.dir", &[], Other("elsewhere")),
+    ("run.threads", &["run.normalize_threads=1"], Doctor("3")),
+    ("run.normalize_threads", &[], Doctor("3")),
+    ("run.train_threads", &[], Doctor("3")),
+];
+
+/// Everything of a run that a setting may change, and nothing that changes by itself.
+type Outcome = BTreeMap<String, String>;
+
+fn flags(with: &[&str], change: Option<(&str, &str)>) -> Vec<String> {
+    let change = change.map(|(key, value)| format!("{key}={value}"));
+    let set = with.iter().map(|text| (*text).to_owned()).chain(change);
+    set.flat_map(|text| ["--set".to_owned(), text]).collect()
+}
+
+fn run(command: &str, set: &[String]) -> (Place, Ran) {
+    let place = Place::new(SMALL);
+    let args = [&[command.to_owned(), "--json".to_owned()], set].concat();
+    let ran = place.run(&args).unwrap();
+    (place, ran)
+}
+
+fn outcome(set: &[String]) -> Outcome {
+    let (place, Ran { code, stdout, stderr }) = run("pipeline", set);
+    assert_eq!(code, Some(0), "{set:?}: {stderr}");
+    let result: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
+    let run = result["run"].as_str().unwrap().to_owned();
+    let figures = ["steps", "train_loss", "validation", "test", "baseline"];
+    let mut seen: Outcome =
+        figures.iter().map(|name| ((*name).to_owned(), result[*name].to_string())).collect();
+    for path in place.files() {
+        let name = path.to_str().unwrap().replace(&run, "RUN");
+        // What is inside is compared where nothing in it is a time or a setting.
+        let told = ["safetensors", "json", "parquet"].iter().any(|end| name.ends_with(end));
+        let content = std::fs::read(place.path().join(&path)).unwrap();
+        let content = if told && !name.ends_with("state.json") {
+            format!("{content:?}")
+        } else if name.ends_with("metrics.jsonl") {
+            content.iter().filter(|&&byte| byte == b'\n').count().to_string()
+        } else {
+            String::new()
+        };
+        // Panels of the cache are named after what is in them.
+        let name = if name.starts_with("kept") { "kept".to_owned() } else { name };
+        let folder = run.rsplit_once('/').map_or("", |(folder, _)| folder);
+        seen.insert(name.replace("RUN", &format!("{folder}/RUN")), content);
+    }
+    seen
+}
+
+fn doctor(set: &[String]) -> String {
+    run("doctor", set).1.stdout
+}
+
+/// What is wrong with the line of a key, if anything.
+fn try_key(
+    (key, with, seen): &(&str, &[&str], Seen),
+    before: &mut HashMap<Vec<String>, Outcome>,
+) -> Result<(), String> {
+    let plain = flags(with, None);
+    let mut differs = |value: &str| {
+        let before = before.entry(plain.clone()).or_insert_with_key(|set| outcome(set));
+        *before != outcome(&flags(with, Some((key, value))))
+    };
+    match seen {
+        Other(value) if !differs(value) => Err(format!("{key} = {value} changes nothing")),
+        Same(value, reason) if differs(value) => {
+            Err(format!("{key} = {value} changes something ({reason})"))
+        }
+        Doctor(value) if doctor(&plain) == doctor(&flags(with, Some((key, value)))) => {
+            Err(format!("{key} = {value} changes nothing that doctor says"))
+        }
+        Refused(value, code, words) => {
+            let ran = run("train", &flags(with, Some((key, value)))).1;
+            let line = ran.stderr.lines().find(|line| line.starts_with("error: "));
+            match line {
+                Some(line) if ran.code == Some(*code) && line.contains(words) => Ok(()),
+                _ => Err(format!("{key} = {value}: {:?} {}", ran.code, ran.stderr)),
+            }
+        }
+        Elsewhere("") => Err(format!("{key} has no reason")),
+        _ => Ok(()),
+    }
+}
+
+/// Walks one in so many keys, so that the walks of several tests run side by side.
+fn walk(part: usize, parts: usize) {
+    let mut before = HashMap::new();
+    let keys = WALK.iter().skip(part).step_by(parts);
+    let wrong: Vec<String> = keys.filter_map(|key| try_key(key, &mut before).err()).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_key_does_something_first_half() {
+    walk(0, 2);
+}
+
+#[test]
+fn every_key_does_something_second_half() {
+    walk(1, 2);
+}
+
+#[test]
+fn the_walk_passes_every_key() {
+    let mut walked: Vec<_> = WALK.iter().map(|(key, ..)| (*key).to_owned()).collect();
+    let mut all = keys::all();
+    walked.sort();
+    all.sort();
+    let missing: Vec<_> = all.iter().filter(|key| !walked.contains(key)).collect();
+    assert!(missing.is_empty(), "add a line to WALK for each of {missing:?}");
+    assert_eq!(walked, all, "there is no such key any more, or it is walked twice");
+}
+
+#[test]
+fn a_run_that_goes_on_refuses_variables_that_would_change_it() {
+    let (place, trained) = run("train", &[]);
+    let result: Value = serde_json::from_str(trained.stdout.lines().last().unwrap()).unwrap();
+    let args = ["train", "--resume", result["run"].as_str().unwrap()].map(String::from);
+    let check = |value: &str, expected: &str| {
+        let resumed = place.run_with(&args, &[("MILLSTREAM_TRAIN__EPOCHS", value)]).unwrap();
+        assert_eq!(resumed.code, Some(2), "{}", resumed.stderr);
+        assert!(resumed.stderr.contains(expected), "{}", resumed.stderr);
+    };
+    check("2", "MILLSTREAM_TRAIN__EPOCHS would change train.epochs from 1 to 2");
+    // The same value changes nothing, so it is as if it were not there.
+    check("1", "has finished");
+}
