@@ -2,10 +2,12 @@
 //!
 //! Here the fingerprint is taken, so that it covers what the panel holds and not how it was read.
 
-use crate::{LoadError, SourceSettings, filter::RowFilter, order, rows::RowStore, wide::WideRows};
+use crate::{
+    LoadError, filter::RowFilter, order, request::Request, rows::RowStore, wide::WideRows,
+};
 use arrow::datatypes::ToByteSlice;
 use millstream_stage::{Panel, PanelSchema, Shard, TimeKind};
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 /// All wanted rows of a source, not yet sorted.
@@ -26,14 +28,14 @@ pub(crate) struct Table {
 impl Table {
     /// Takes over the rows of files.
     pub(crate) fn from_wide(
-        settings: &SourceSettings,
-        files: &[PathBuf],
+        request: &Request<'_>,
         columns: Vec<String>,
         inputs: usize,
         rows: WideRows,
     ) -> Result<Self, LoadError> {
-        let place = match files {
-            [file] => file.display().to_string(),
+        let settings = request.settings;
+        let place = match request.files {
+            [file] => file.path().display().to_string(),
             _ => settings.path.clone().unwrap_or_default(),
         };
         let (rows, time_kind, filter) = rows.finish();

@@ -4,13 +4,15 @@
 //! written under a temporary name, synced and renamed. Replacing one takes two renames; whoever
 //! looks in between sees no cache and reads the source.
 //!
-//! The key covers the settings, the target columns and, for files, their paths, sizes and times of
-//! change. It cannot cover the contents of a database: rows that change there are seen by the next
+//! The key covers the settings, the target columns and, for files, their paths, sizes, times of
+//! change and inodes. It cannot cover the contents of a database: rows that change there are seen by the next
 //! `import`, not by the next run. Old entries are not cleaned up.
 
 use crate::{
-    LoadError, SourceKind, SourceSettings, files,
+    LoadError,
+    files::SourceFile,
     manifest::{self, Manifest},
+    request::Request,
     shard_file,
 };
 use millstream_stage::{Panel, TimeKind};
@@ -40,17 +42,12 @@ pub(crate) struct CacheEntry {
 
 impl CacheEntry {
     /// The entry for these settings; `None` when the cache is switched off.
-    pub(crate) fn locate(
-        settings: &SourceSettings,
-        required: &[String],
-    ) -> Result<Option<Self>, LoadError> {
+    pub(crate) fn locate(request: &Request<'_>) -> Result<Option<Self>, LoadError> {
+        let Request { settings, required, files, .. } = *request;
         if settings.cache.is_empty() {
             return Ok(None);
         }
-        let files = match settings.kind {
-            SourceKind::Parquet | SourceKind::Csv => files::states(settings)?,
-            SourceKind::Generate | SourceKind::Postgres => Vec::new(),
-        };
+        let files: Vec<_> = files.iter().map(SourceFile::state).collect();
         let source = serde_json::json!(settings.canonical()?);
         let parts = serde_json::json!([manifest::VERSION, source, required, files]);
         let key = format!("{:032x}", xxh3_128(parts.to_string().as_bytes()));

@@ -6,12 +6,13 @@
 //! the files twice; nothing is guessed from a sample.
 
 use crate::{
-    LoadError, SourceSettings,
+    LoadError,
     assemble::Table,
     columns::{Content, Selection, TableColumn},
-    files,
+    files::SourceFile,
     filter::RowFilter,
     progress::Tell,
+    request::Request,
     wide::{BATCH_ROWS, MISSING, WideColumns, WideRows, parse_number},
 };
 use arrow::{
@@ -20,22 +21,14 @@ use arrow::{
     datatypes::{DataType, Field, Schema},
     error::ArrowError,
 };
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs::File, sync::Arc};
 
 /// Reads the files that `source.path` means.
-pub(crate) fn read(
-    settings: &SourceSettings,
-    required: &[String],
-    tell: &mut Tell<'_>,
-) -> Result<Table, LoadError> {
-    let files = files::find(settings)?;
+pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
+    let Request { settings, required, files, .. } = *request;
     let header = header(&files[0])?;
-    let contents = scan(&files, &header)?;
-    let place = files[0].display().to_string();
+    let contents = scan(files, &header)?;
+    let place = files[0].path().display().to_string();
     let table: Vec<TableColumn> = header
         .iter()
         .zip(contents)
@@ -59,52 +52,64 @@ pub(crate) fn read(
     let needed: Vec<usize> =
         chosen.series.into_iter().chain([chosen.time]).chain(chosen.values.clone()).collect();
     let mut rows = WideRows::new(columns, RowFilter::new(settings)?);
-    for file in &files {
-        rows.enter(&file.display().to_string());
-        for batch in open(file, &header, Some(needed.clone()))? {
-            rows.append(&batch.map_err(|source| broken(file, source))?)?;
-            tell.rows(rows.rows())?;
-        }
+    for file in files {
+        rows.enter(&file.path().display().to_string());
+        file.read(|| {
+            for batch in open(file, &header, Some(needed.clone()))? {
+                rows.append(&batch.map_err(|source| broken(file, source))?)?;
+                tell.rows(rows.rows())?;
+            }
+            Ok(())
+        })?;
     }
-    Table::from_wide(settings, &files, chosen.value_names(&table), chosen.inputs, rows)
+    Table::from_wide(request, chosen.value_names(&table), chosen.inputs, rows)
 }
 
 /// What each column holds, over all files.
-fn scan(files: &[PathBuf], header: &[String]) -> Result<Vec<Content>, LoadError> {
+fn scan(files: &[SourceFile], header: &[String]) -> Result<Vec<Content>, LoadError> {
     let mut contents = vec![Content::OnRequest; header.len()];
     for file in files {
-        for batch in open(file, header, None)? {
-            let batch = batch.map_err(|source| broken(file, source))?;
-            for (content, column) in contents.iter_mut().zip(batch.columns()) {
-                for text in column.as_string::<i32>().iter().flatten() {
-                    *content = match content {
-                        Content::Other => break,
-                        _ if parse_number(text).is_none() => Content::Other,
-                        Content::OnRequest if is_missing(text) => Content::OnRequest,
-                        _ => Content::Numbers,
-                    };
-                }
+        file.read(|| scan_file(file, header, &mut contents))?;
+    }
+    Ok(contents)
+}
+
+fn scan_file(
+    file: &SourceFile,
+    header: &[String],
+    contents: &mut [Content],
+) -> Result<(), LoadError> {
+    for batch in open(file, header, None)? {
+        let batch = batch.map_err(|source| broken(file, source))?;
+        for (content, column) in contents.iter_mut().zip(batch.columns()) {
+            for text in column.as_string::<i32>().iter().flatten() {
+                *content = match content {
+                    Content::Other => break,
+                    _ if parse_number(text).is_none() => Content::Other,
+                    Content::OnRequest if is_missing(text) => Content::OnRequest,
+                    _ => Content::Numbers,
+                };
             }
         }
     }
-    Ok(contents)
+    Ok(())
 }
 
 fn is_missing(text: &str) -> bool {
     text.trim().is_empty() || MISSING.contains(&text.trim())
 }
 
-fn header(file: &Path) -> Result<Vec<String>, LoadError> {
+fn header(file: &SourceFile) -> Result<Vec<String>, LoadError> {
     let format = Format::default().with_header(true);
     let (schema, _) =
-        format.infer_schema(open_file(file)?, Some(0)).map_err(|source| broken(file, source))?;
+        format.infer_schema(file.open()?, Some(0)).map_err(|source| broken(file, source))?;
     Ok(schema.fields().iter().map(|field| field.name().trim().to_owned()).collect())
 }
 
 /// Batches of text columns. The header must be the one of the first file: columns are found by
 /// position.
 fn open(
-    file: &Path,
+    file: &SourceFile,
     expected: &[String],
     needed: Option<Vec<usize>>,
 ) -> Result<arrow::csv::Reader<File>, LoadError> {
@@ -124,20 +129,17 @@ fn open(
         Some(columns) => builder.with_projection(columns),
         None => builder,
     };
-    builder.build(open_file(file)?).map_err(|source| broken(file, source))
+    builder.build(file.open()?).map_err(|source| broken(file, source))
 }
 
-fn open_file(file: &Path) -> Result<File, LoadError> {
-    File::open(file).map_err(|source| LoadError::ReadFile { path: file.to_path_buf(), source })
-}
-
-fn broken(file: &Path, source: ArrowError) -> LoadError {
-    LoadError::Csv { path: file.to_path_buf(), source }
+fn broken(file: &SourceFile, source: ArrowError) -> LoadError {
+    LoadError::Csv { path: file.path().to_path_buf(), source }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{SourceSettings, files};
     use millstream_stage::{Panel, TimeKind};
     use std::ops::ControlFlow;
 
@@ -151,7 +153,9 @@ mod tests {
             ..SourceSettings::default()
         };
         change(&mut settings);
-        read(&settings, &[], &mut Tell(&mut |_| ControlFlow::Continue(())))?.into_panel()
+        let files = files::find(&settings)?;
+        let request = Request { settings: &settings, required: &[], files: &files };
+        read(&request, &mut Tell(&mut |_| ControlFlow::Continue(())))?.into_panel()
     }
 
     #[test]

@@ -48,6 +48,14 @@ pub enum LoadError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A file is not what it was when loading began.
+    #[error(
+        "{path} changed while it was read, so some of its rows may be missing or new; run again when nothing writes to it any more"
+    )]
+    FileChanged {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file is not well-formed CSV.
     #[error("{path} is not a CSV table with a header line")]
     Csv {

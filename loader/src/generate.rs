@@ -15,6 +15,7 @@ use crate::{
     columns::{Content, Selection, TableColumn},
     filter::RowFilter,
     progress::Tell,
+    request::Request,
     rows::{RowStore, panel_value},
     time::{DAY, days_from_civil},
     wide::ONE_SERIES,
@@ -47,11 +48,8 @@ mod stream {
 }
 
 /// Makes the table.
-pub(crate) fn read(
-    settings: &SourceSettings,
-    required: &[String],
-    tell: &mut Tell<'_>,
-) -> Result<Table, LoadError> {
+pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
+    let Request { settings, required, .. } = *request;
     let made = &settings.generate;
     check_share("generate.missing", made.missing)?;
     check_share("generate.short", made.short)?;

@@ -10,10 +10,9 @@ type Sample = (Vec<f64>, f64);
 fn panel(change: impl FnOnce(&mut SourceSettings)) -> Panel {
     let mut settings = SourceSettings::default();
     change(&mut settings);
-    read(&settings, &["close_pct".to_owned()], &mut Tell(&mut |_| ControlFlow::Continue(())))
-        .unwrap()
-        .into_panel()
-        .unwrap()
+    let required = ["close_pct".to_owned()];
+    let request = Request { settings: &settings, required: &required, files: &[] };
+    read(&request, &mut Tell(&mut |_| ControlFlow::Continue(()))).unwrap().into_panel().unwrap()
 }
 
 #[test]
@@ -48,9 +47,9 @@ fn more_gaps_leave_the_other_values_alone() {
 fn a_share_is_a_share() {
     let mut settings = SourceSettings::default();
     settings.generate.missing = 1.5;
-    let error = read(&settings, &[], &mut Tell(&mut |_| ControlFlow::Continue(())))
-        .unwrap_err()
-        .to_string();
+    let request = Request { settings: &settings, required: &[], files: &[] };
+    let error =
+        read(&request, &mut Tell(&mut |_| ControlFlow::Continue(()))).unwrap_err().to_string();
     assert!(error.contains("source.generate.missing = \"1.5\""), "{error}");
 }
 

@@ -48,6 +48,7 @@ mod order;
 mod parquet;
 mod postgres;
 mod progress;
+mod request;
 mod rows;
 mod settings;
 mod shard_file;

@@ -6,8 +6,9 @@
 use crate::{
     LoadError, SourceKind, SourceSettings,
     cache::CacheEntry,
-    csv, generate, parquet, postgres,
+    csv, files, generate, parquet, postgres,
     progress::{LoadProgress, Observer, Origin, Tell},
+    request::Request,
 };
 use millstream_stage::{Item, Panel, Source};
 use serde::Serialize;
@@ -91,7 +92,9 @@ impl Source for Loader {
         }
         self.done = true;
         self.settings.check()?;
-        let cache = CacheEntry::locate(&self.settings, &self.required)?;
+        let files = files::find(&self.settings)?;
+        let request = Request { settings: &self.settings, required: &self.required, files: &files };
+        let cache = CacheEntry::locate(&request)?;
         let cached = cache.as_ref().map(CacheEntry::open).transpose()?.flatten();
         let panel = match cached {
             Some(panel) => {
@@ -105,9 +108,7 @@ impl Source for Loader {
                 });
                 panel
             }
-            None => {
-                read(&self.settings, &self.required, cache.as_ref(), false, &mut self.progress)?
-            }
+            None => read(&request, cache.as_ref(), false, &mut self.progress)?,
         };
         Ok(Some(panel))
     }
@@ -125,8 +126,10 @@ pub fn import(
 ) -> Result<ImportReport, LoadError> {
     let start = Instant::now();
     settings.check()?;
-    let cache = CacheEntry::locate(settings, required)?;
-    let panel = read(settings, required, cache.as_ref(), true, progress)?;
+    let files = files::find(settings)?;
+    let request = Request { settings, required, files: &files };
+    let cache = CacheEntry::locate(&request)?;
+    let panel = read(&request, cache.as_ref(), true, progress)?;
     Ok(report(&panel, start, cache.as_ref()))
 }
 
@@ -138,7 +141,8 @@ pub fn import(
 pub fn verify(settings: &SourceSettings, required: &[String]) -> Result<ImportReport, LoadError> {
     let start = Instant::now();
     settings.check()?;
-    let cache = CacheEntry::locate(settings, required)?;
+    let files = files::find(settings)?;
+    let cache = CacheEntry::locate(&Request { settings, required, files: &files })?;
     match cache.as_ref().map(CacheEntry::open).transpose()?.flatten() {
         Some(panel) => Ok(report(&panel, start, cache.as_ref())),
         None => Err(LoadError::NoCache { path: PathBuf::from(&settings.cache) }),
@@ -157,19 +161,18 @@ fn report(panel: &Panel, start: Instant, cache: Option<&CacheEntry>) -> ImportRe
 
 /// Reads the source and, with a cache, swaps the panel for the one that later runs will open.
 fn read(
-    settings: &SourceSettings,
-    required: &[String],
+    request: &Request<'_>,
     cache: Option<&CacheEntry>,
     replace: bool,
     progress: &mut Observer<'_>,
 ) -> Result<Panel, LoadError> {
     let reserved = cache.map(CacheEntry::reserve).transpose()?;
     let tell = &mut Tell(progress);
-    let table = match settings.kind {
-        SourceKind::Generate => generate::read(settings, required, tell)?,
-        SourceKind::Csv => csv::read(settings, required, tell)?,
-        SourceKind::Parquet => parquet::read(settings, required, tell)?,
-        SourceKind::Postgres => postgres::read(settings, required, tell)?,
+    let table = match request.settings.kind {
+        SourceKind::Generate => generate::read(request, tell)?,
+        SourceKind::Csv => csv::read(request, tell)?,
+        SourceKind::Parquet => parquet::read(request, tell)?,
+        SourceKind::Postgres => postgres::read(request, tell)?,
     };
     let panel = table.into_panel()?;
     tell.rows(panel.rows())?;

@@ -31,7 +31,7 @@ pub(crate) use server::server_name;
 
 use crate::{
     LoadError, SourceSettings, assemble::Table, copy::packed::common_kind, progress::Tell,
-    rows::RowStore,
+    request::Request, rows::RowStore,
 };
 use crew::{Crew, Event, Order};
 use millstream_stage::TimeKind;
@@ -61,15 +61,11 @@ impl From<LoadError> for Broken {
 }
 
 /// Reads the table or query.
-pub(crate) fn read(
-    settings: &SourceSettings,
-    required: &[String],
-    tell: &mut Tell<'_>,
-) -> Result<Table, LoadError> {
-    let server = Server::new(settings)?;
+pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
+    let server = Server::new(request.settings)?;
     let mut restarts = 0;
     loop {
-        match attempt(&server, settings, required, restarts > 0, tell) {
+        match attempt(&server, request, restarts > 0, tell) {
             Ok(table) => return Ok(table),
             Err(Broken::Failed(error)) => return Err(error),
             Err(Broken::Lost(error)) if restarts < RESTARTS => {
@@ -118,11 +114,11 @@ pub fn copy_commands(
 /// Reads everything in one snapshot.
 fn attempt(
     server: &Server,
-    settings: &SourceSettings,
-    required: &[String],
+    request: &Request<'_>,
     again: bool,
     tell: &mut Tell<'_>,
 ) -> Result<Table, Broken> {
+    let Request { settings, required, .. } = *request;
     let mut crew = Crew::start(Order {
         server: server.clone(),
         settings: settings.clone(),

@@ -6,6 +6,7 @@
 )]
 
 mod cache;
+mod changes;
 mod column_types;
 mod connect;
 mod files;
