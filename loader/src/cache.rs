@@ -12,10 +12,12 @@ use crate::{
     LoadError,
     files::SourceFile,
     manifest::{self, Manifest},
+    notes::Notes,
+    progress::Tell,
     request::Request,
     shard_file,
 };
-use millstream_stage::{Panel, TimeKind};
+use millstream_stage::{Item, Panel, TimeKind};
 use std::{
     fs::{self, File},
     io::{self, ErrorKind, Write},
@@ -59,8 +61,9 @@ impl CacheEntry {
         self.root.join(&self.key)
     }
 
-    /// Opens the cached panel, checking every shard; `None` when there is none.
-    pub(crate) fn open(&self) -> Result<Option<Panel>, LoadError> {
+    /// Opens the cached panel, checking every shard, and what is to be known about it; `None` when
+    /// there is none.
+    pub(crate) fn open(&self) -> Result<Option<(Panel, Notes)>, LoadError> {
         let folder = self.folder();
         let Some(manifest) = Manifest::read(&folder)? else { return Ok(None) };
         let shards: Vec<_> = manifest
@@ -70,7 +73,7 @@ impl CacheEntry {
             .collect::<Result<_, _>>()?;
         let place = folder.display().to_string();
         Panel::from_record_batches(Arc::new(manifest.schema), &shards)
-            .map(Some)
+            .map(|panel| Some((panel, manifest.notes)))
             .map_err(|source| LoadError::NotAPanel { place, source })
     }
 
@@ -90,24 +93,26 @@ impl CacheEntry {
         &self,
         partial: &Partial,
         panel: &Panel,
+        notes: Notes,
         replace: bool,
+        tell: &mut Tell<'_>,
     ) -> Result<(), LoadError> {
         let folder = partial.0.as_path();
         let width = panel.schema().width();
-        let shards = panel
-            .shards()
-            .iter()
-            .enumerate()
-            .map(|(n, shard)| {
-                shard_file::write(folder, format!("shard-{n:04}.arrow"), shard, width)
-            })
-            .collect::<Result<_, _>>()?;
+        let (mut shards, mut rows) = (Vec::new(), 0);
+        for (n, shard) in panel.shards().iter().enumerate() {
+            tell.written(rows, panel.rows())?;
+            shards.push(shard_file::write(folder, format!("shard-{n:04}.arrow"), shard, width)?);
+            rows += shard.rows() as u64;
+        }
+        tell.written(rows, panel.rows())?;
         let manifest = Manifest {
             version: manifest::VERSION,
             key: self.key.clone(),
             source: self.source.clone(),
             schema: (**panel.schema()).clone(),
             shards,
+            notes,
             created: now(),
         };
         let path = folder.join(manifest::FILE);

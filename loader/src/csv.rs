@@ -3,17 +3,19 @@
 //! Cells are read as text and converted here, not by arrow-csv's own inference: a series called
 //! `000001` keeps its zeros, and `NaN` or `NA` is a missing number rather than a reason to call a
 //! column text. What a column holds is decided by every row of every file, at the price of reading
-//! the files twice; nothing is guessed from a sample.
+//! the files twice; nothing is guessed from a sample. How it is decided is in
+//! [`tally`](crate::tally).
 
 use crate::{
     LoadError,
     assemble::Table,
-    columns::{Content, Selection, TableColumn},
+    columns::{Selection, TableColumn},
     files::SourceFile,
     filter::RowFilter,
     progress::Tell,
     request::Request,
-    wide::{BATCH_ROWS, MISSING, WideColumns, WideRows, parse_number},
+    tally::Tally,
+    wide::{BATCH_ROWS, WideColumns, WideRows},
 };
 use arrow::{
     array::AsArray,
@@ -27,27 +29,14 @@ use std::{fs::File, sync::Arc};
 pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
     let Request { settings, required, files, .. } = *request;
     let header = header(&files[0])?;
-    let contents = scan(files, &header)?;
+    let table = scan(request, &header)?;
     let place = files[0].path().display().to_string();
-    let table: Vec<TableColumn> = header
-        .iter()
-        .zip(contents)
-        .map(|(name, content)| TableColumn {
-            name: name.clone(),
-            kind: match content {
-                Content::Numbers | Content::Block => "numbers",
-                Content::OnRequest => "empty",
-                Content::Other => "text",
-            }
-            .to_owned(),
-            content,
-        })
-        .collect();
     let chosen = Selection::choose(&table, settings, required, &place)?;
     let columns = WideColumns {
         series: chosen.series.map(|column| header[column].clone()),
         time: header[chosen.time].clone(),
         values: chosen.value_names(&table),
+        na: settings.na.clone(),
     };
     let needed: Vec<usize> =
         chosen.series.into_iter().chain([chosen.time]).chain(chosen.values.clone()).collect();
@@ -62,41 +51,30 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
             Ok(())
         })?;
     }
-    Table::from_wide(request, chosen.value_names(&table), chosen.inputs, rows)
+    Table::from_wide(request, &table, chosen, rows)
 }
 
 /// What each column holds, over all files.
-fn scan(files: &[SourceFile], header: &[String]) -> Result<Vec<Content>, LoadError> {
-    let mut contents = vec![Content::OnRequest; header.len()];
-    for file in files {
-        file.read(|| scan_file(file, header, &mut contents))?;
-    }
-    Ok(contents)
-}
-
-fn scan_file(
-    file: &SourceFile,
-    header: &[String],
-    contents: &mut [Content],
-) -> Result<(), LoadError> {
-    for batch in open(file, header, None)? {
-        let batch = batch.map_err(|source| broken(file, source))?;
-        for (content, column) in contents.iter_mut().zip(batch.columns()) {
-            for text in column.as_string::<i32>().iter().flatten() {
-                *content = match content {
-                    Content::Other => break,
-                    _ if parse_number(text).is_none() => Content::Other,
-                    Content::OnRequest if is_missing(text) => Content::OnRequest,
-                    _ => Content::Numbers,
-                };
+fn scan(request: &Request<'_>, header: &[String]) -> Result<Vec<TableColumn>, LoadError> {
+    let settings = request.settings;
+    let keys = [settings.series_column(), Some(settings.time.as_str())];
+    let is_value = |name: &String| !keys.contains(&Some(name.as_str()));
+    let mut tallies: Vec<Tally> =
+        header.iter().map(|name| Tally::new(is_value(name), &settings.na)).collect();
+    for file in request.files {
+        file.read(|| {
+            let mut rows = 0;
+            for batch in open(file, header, None)? {
+                let batch = batch.map_err(|source| broken(file, source))?;
+                for (tally, column) in tallies.iter_mut().zip(batch.columns()) {
+                    tally.add(column.as_string(), file, rows);
+                }
+                rows += batch.num_rows() as u64;
             }
-        }
+            Ok(())
+        })?;
     }
-    Ok(())
-}
-
-fn is_missing(text: &str) -> bool {
-    text.trim().is_empty() || MISSING.contains(&text.trim())
+    Ok(header.iter().zip(&tallies).map(|(name, tally)| tally.describe(name)).collect())
 }
 
 fn header(file: &SourceFile) -> Result<Vec<String>, LoadError> {
@@ -140,7 +118,7 @@ fn broken(file: &SourceFile, source: ArrowError) -> LoadError {
 mod tests {
     use super::*;
     use crate::{SourceSettings, files};
-    use millstream_stage::{Panel, TimeKind};
+    use millstream_stage::{Panel, TimeKind, Warnings};
     use std::ops::ControlFlow;
 
     fn read_text(text: &str, change: impl Fn(&mut SourceSettings)) -> Result<Panel, LoadError> {
@@ -154,8 +132,10 @@ mod tests {
         };
         change(&mut settings);
         let files = files::find(&settings)?;
-        let request = Request { settings: &settings, required: &[], files: &files };
-        read(&request, &mut Tell(&mut |_| ControlFlow::Continue(())))?.into_panel()
+        let warnings = &Warnings::default();
+        let request = Request { settings: &settings, required: &[], files: &files, warnings };
+        let table = read(&request, &mut Tell(&mut |_| ControlFlow::Continue(())))?;
+        Ok(table.into_panel()?.0)
     }
 
     #[test]

@@ -44,6 +44,8 @@ mod generate;
 mod loader;
 mod manifest;
 mod mapped;
+mod nearest;
+mod notes;
 mod order;
 mod parquet;
 mod postgres;
@@ -52,6 +54,7 @@ mod request;
 mod rows;
 mod settings;
 mod shard_file;
+mod tally;
 mod time;
 mod wide;
 

@@ -6,7 +6,7 @@
 use crate::{
     LoadError, SourceSettings,
     assemble::Table,
-    columns::{Content, Selection, TableColumn},
+    columns::{Content, EMPTY, Selection, TableColumn},
     files::SourceFile,
     filter::RowFilter,
     progress::Tell,
@@ -14,6 +14,7 @@ use crate::{
     wide::{BATCH_ROWS, WideColumns, WideRows},
 };
 use arrow::datatypes::{DataType, Schema};
+use millstream_stage::ColumnKind;
 use parquet::{
     arrow::{ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder},
     errors::ParquetError,
@@ -26,20 +27,21 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
     let table = files[0].read(|| Ok(describe(open(&files[0])?.schema())))?;
     let place = files[0].path().display().to_string();
     let chosen = Selection::choose(&table, settings, required, &place)?;
-    let names = chosen.value_names(&table);
     let columns = WideColumns {
         series: chosen.series.map(|column| table[column].name.clone()),
         time: table[chosen.time].name.clone(),
-        values: names.clone(),
+        values: chosen.value_names(&table),
+        na: Vec::new(),
     };
+    let names = columns.values.clone();
     let mut rows = WideRows::new(columns, RowFilter::new(settings)?);
     // The names, exactly, and the rules of the first file: a text column of a later file that is
     // called like a feature must not be read as numbers.
-    let same = SourceSettings { features: names.clone(), ..settings.clone() };
+    let same = SourceSettings { features: names, ..settings.clone() };
     for file in files {
         file.read(|| read_file(file, &same, &mut rows, tell))?;
     }
-    Table::from_wide(request, names, chosen.inputs, rows)
+    Table::from_wide(request, &table, chosen, rows)
 }
 
 fn read_file(
@@ -76,6 +78,8 @@ fn describe(schema: &Schema) -> Vec<TableColumn> {
             name: field.name().clone(),
             kind: field.data_type().to_string(),
             content: content(field.data_type()),
+            measure: measure(field.data_type()),
+            left_out: left_out(field.data_type()),
         })
         .collect()
 }
@@ -88,6 +92,32 @@ fn content(kind: &DataType) -> Content {
         kind if kind.is_integer() || kind.is_floating() => Content::Numbers,
         _ => Content::Other,
     }
+}
+
+fn measure(kind: &DataType) -> ColumnKind {
+    match kind {
+        DataType::Boolean => ColumnKind::Boolean,
+        DataType::Dictionary(_, values) => measure(values),
+        _ => ColumnKind::Number,
+    }
+}
+
+/// Why a glob does not pick a column up. Nobody expects it to pick up text and times.
+fn left_out(kind: &DataType) -> Option<String> {
+    let advice = match kind {
+        DataType::Null => return Some(EMPTY.to_owned()),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => return None,
+        DataType::Dictionary(_, values) => return left_out(values),
+        kind if kind.is_temporal() || content(kind) == Content::Numbers => return None,
+        DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::FixedSizeList(..)
+        | DataType::ListView(_)
+        | DataType::LargeListView(_) => "give every element a column of its own",
+        DataType::Decimal256(..) => "write it as Decimal128 or as floating point",
+        _ => "write it as numbers, or list the features without it",
+    };
+    Some(format!("its type is {kind}, which is not read; {advice}"))
 }
 
 fn broken(file: &SourceFile, source: ParquetError) -> LoadError {

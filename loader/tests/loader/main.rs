@@ -16,3 +16,4 @@ mod snapshot;
 mod stream;
 mod support;
 mod tasks;
+mod warnings;
