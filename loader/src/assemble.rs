@@ -2,10 +2,19 @@
 //!
 //! Here the fingerprint is taken, so that it covers what the panel holds and not how it was read.
 
-use crate::{LoadError, SourceSettings, filter::RowFilter, order, rows::RowStore, wide::WideRows};
+use crate::{
+    LoadError,
+    columns::{Selection, TableColumn},
+    filter::RowFilter,
+    notes::{self, Notes},
+    order,
+    request::Request,
+    rows::RowStore,
+    wide::WideRows,
+};
 use arrow::datatypes::ToByteSlice;
-use millstream_stage::{Panel, PanelSchema, Shard, TimeKind};
-use std::{path::PathBuf, sync::Arc};
+use millstream_stage::{ColumnKind, Panel, PanelSchema, Shard, TimeKind};
+use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 /// All wanted rows of a source, not yet sorted.
@@ -17,62 +26,71 @@ pub(crate) struct Table {
     pub(crate) time_column: String,
     pub(crate) time_kind: TimeKind,
     pub(crate) columns: Vec<String>,
+    pub(crate) kinds: Vec<ColumnKind>,
     pub(crate) inputs: usize,
     /// A store per task that read them.
     pub(crate) rows: Vec<RowStore>,
     pub(crate) filter: Arc<RowFilter>,
+    /// Where only some series are wanted, the names that the source is known to have.
+    pub(crate) known: Vec<String>,
+    /// What to say about columns that a glob did not pick up.
+    pub(crate) left_out: Vec<String>,
 }
 
 impl Table {
     /// Takes over the rows of files.
     pub(crate) fn from_wide(
-        settings: &SourceSettings,
-        files: &[PathBuf],
-        columns: Vec<String>,
-        inputs: usize,
+        request: &Request<'_>,
+        table: &[TableColumn],
+        chosen: Selection,
         rows: WideRows,
     ) -> Result<Self, LoadError> {
-        let place = match files {
-            [file] => file.display().to_string(),
+        let settings = request.settings;
+        let place = match request.files {
+            [file] => file.path().display().to_string(),
             _ => settings.path.clone().unwrap_or_default(),
         };
-        let (rows, time_kind, filter) = rows.finish();
+        let (rows, time_kind, filter, known) = rows.finish();
         let Some(time_kind) = time_kind else { return Err(LoadError::NoRows { place }) };
         Ok(Table {
             place,
             series_column: settings.series_column().map(str::to_owned),
             time_column: settings.time.clone(),
             time_kind,
-            columns,
-            inputs,
+            columns: chosen.value_names(table),
+            kinds: chosen.value_kinds(table),
+            inputs: chosen.inputs,
             rows: vec![rows],
             filter: Arc::new(filter),
+            known,
+            left_out: chosen.left_out,
         })
     }
 
-    /// Sorts the rows, makes shards of them and checks them.
-    pub(crate) fn into_panel(self) -> Result<Panel, LoadError> {
+    /// Sorts the rows, makes shards of them and checks them; says what is to be known about them.
+    pub(crate) fn into_panel(self) -> Result<(Panel, Notes), LoadError> {
         let (series, shards) = order::into_shards(self.rows, self.columns.len());
+        let absent = notes::absent(&self.filter, &self.place, &series, &self.known);
         if shards.is_empty() {
-            return Err(LoadError::NoRows { place: self.place });
-        }
-        let absent = self.filter.absent(&series);
-        if !absent.is_empty() {
-            tracing::warn!(place = self.place, ?absent, "no rows for some of source.symbols");
+            return Err(match absent {
+                Some(symbols) => LoadError::NoSymbol { symbols },
+                None => LoadError::NoRows { place: self.place },
+            });
         }
         let mut schema = PanelSchema {
             series_column: self.series_column,
             time_column: self.time_column,
             time_kind: self.time_kind,
             columns: self.columns,
-            kinds: Vec::new(),
+            kinds: self.kinds,
             inputs: self.inputs,
             series,
             fingerprint: String::new(),
         };
         schema.fingerprint = fingerprint(&schema, &shards);
-        Panel::new(Arc::new(schema), shards)
-            .map_err(|source| LoadError::NotAPanel { place: self.place, source })
+        let panel = Panel::new(Arc::new(schema), shards)
+            .map_err(|source| LoadError::NotAPanel { place: self.place, source })?;
+        Ok((panel, Notes::new(absent, self.left_out)))
     }
 }
 
@@ -88,6 +106,7 @@ fn fingerprint(schema: &PanelSchema, shards: &[Shard]) -> String {
         }
     }
     hash.update(&[schema.time_kind as u8]);
+    schema.kinds.iter().for_each(|kind| hash.update(&[*kind as u8]));
     shards.iter().for_each(|shard| hash.update(shard.codes().to_byte_slice()));
     shards.iter().for_each(|shard| hash.update(shard.times().to_byte_slice()));
     shards.iter().for_each(|shard| hash.update(shard.values().to_byte_slice()));

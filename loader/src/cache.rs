@@ -4,16 +4,20 @@
 //! written under a temporary name, synced and renamed. Replacing one takes two renames; whoever
 //! looks in between sees no cache and reads the source.
 //!
-//! The key covers the settings, the target columns and, for files, their paths, sizes and times of
-//! change. It cannot cover the contents of a database: rows that change there are seen by the next
+//! The key covers the settings, the target columns and, for files, their paths, sizes, times of
+//! change and inodes. It cannot cover the contents of a database: rows that change there are seen by the next
 //! `import`, not by the next run. Old entries are not cleaned up.
 
 use crate::{
-    LoadError, SourceKind, SourceSettings, files,
+    LoadError,
+    files::SourceFile,
     manifest::{self, Manifest},
+    notes::Notes,
+    progress::Tell,
+    request::Request,
     shard_file,
 };
-use millstream_stage::{Panel, TimeKind};
+use millstream_stage::{Item, Panel, TimeKind};
 use std::{
     fs::{self, File},
     io::{self, ErrorKind, Write},
@@ -40,17 +44,12 @@ pub(crate) struct CacheEntry {
 
 impl CacheEntry {
     /// The entry for these settings; `None` when the cache is switched off.
-    pub(crate) fn locate(
-        settings: &SourceSettings,
-        required: &[String],
-    ) -> Result<Option<Self>, LoadError> {
+    pub(crate) fn locate(request: &Request<'_>) -> Result<Option<Self>, LoadError> {
+        let Request { settings, required, files, .. } = *request;
         if settings.cache.is_empty() {
             return Ok(None);
         }
-        let files = match settings.kind {
-            SourceKind::Parquet | SourceKind::Csv => files::states(settings)?,
-            SourceKind::Generate | SourceKind::Postgres => Vec::new(),
-        };
+        let files: Vec<_> = files.iter().map(SourceFile::state).collect();
         let source = serde_json::json!(settings.canonical()?);
         let parts = serde_json::json!([manifest::VERSION, source, required, files]);
         let key = format!("{:032x}", xxh3_128(parts.to_string().as_bytes()));
@@ -62,8 +61,9 @@ impl CacheEntry {
         self.root.join(&self.key)
     }
 
-    /// Opens the cached panel, checking every shard; `None` when there is none.
-    pub(crate) fn open(&self) -> Result<Option<Panel>, LoadError> {
+    /// Opens the cached panel, checking every shard, and what is to be known about it; `None` when
+    /// there is none.
+    pub(crate) fn open(&self) -> Result<Option<(Panel, Notes)>, LoadError> {
         let folder = self.folder();
         let Some(manifest) = Manifest::read(&folder)? else { return Ok(None) };
         let shards: Vec<_> = manifest
@@ -73,7 +73,7 @@ impl CacheEntry {
             .collect::<Result<_, _>>()?;
         let place = folder.display().to_string();
         Panel::from_record_batches(Arc::new(manifest.schema), &shards)
-            .map(Some)
+            .map(|panel| Some((panel, manifest.notes)))
             .map_err(|source| LoadError::NotAPanel { place, source })
     }
 
@@ -93,24 +93,26 @@ impl CacheEntry {
         &self,
         partial: &Partial,
         panel: &Panel,
+        notes: Notes,
         replace: bool,
+        tell: &mut Tell<'_>,
     ) -> Result<(), LoadError> {
         let folder = partial.0.as_path();
         let width = panel.schema().width();
-        let shards = panel
-            .shards()
-            .iter()
-            .enumerate()
-            .map(|(n, shard)| {
-                shard_file::write(folder, format!("shard-{n:04}.arrow"), shard, width)
-            })
-            .collect::<Result<_, _>>()?;
+        let (mut shards, mut rows) = (Vec::new(), 0);
+        for (n, shard) in panel.shards().iter().enumerate() {
+            tell.written(rows, panel.rows())?;
+            shards.push(shard_file::write(folder, format!("shard-{n:04}.arrow"), shard, width)?);
+            rows += shard.rows() as u64;
+        }
+        tell.written(rows, panel.rows())?;
         let manifest = Manifest {
             version: manifest::VERSION,
             key: self.key.clone(),
             source: self.source.clone(),
             schema: (**panel.schema()).clone(),
             shards,
+            notes,
             created: now(),
         };
         let path = folder.join(manifest::FILE);

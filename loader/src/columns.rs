@@ -3,8 +3,8 @@
 //! Readers describe their table as a list of [`TableColumn`]s; [`Selection::choose`] applies the
 //! settings to it. Nothing here knows Arrow or PostgreSQL types.
 
-use crate::{LoadError, SourceSettings};
-use glob::Pattern;
+use crate::{LoadError, SourceSettings, nearest::nearest};
+use millstream_stage::{ColumnKind, NamePattern};
 use std::collections::HashSet;
 
 /// What a column can be used for.
@@ -28,6 +28,10 @@ pub(crate) struct TableColumn {
     /// The type as the user knows it.
     pub(crate) kind: String,
     pub(crate) content: Content,
+    /// What its numbers are.
+    pub(crate) measure: ColumnKind,
+    /// Why a glob does not pick it up and what to do about that, where somebody may expect it to.
+    pub(crate) left_out: Option<String>,
 }
 
 /// The chosen columns, as positions in the table.
@@ -39,7 +43,13 @@ pub(crate) struct Selection {
     pub(crate) values: Vec<usize>,
     /// How many of `values` are features.
     pub(crate) inputs: usize,
+    /// Columns that a glob of the features matches and that are not among the values: a line each.
+    pub(crate) left_out: Vec<String>,
 }
+
+/// Why a glob leaves a column of missing values out.
+pub(crate) const EMPTY: &str =
+    "all of it is missing; name it in source.features to have it all the same";
 
 /// Whoever needs a column besides the features.
 const TARGET_KEY: &str = "target.columns (or window.segment, or a scale.reference)";
@@ -66,12 +76,15 @@ impl Selection {
         let time = table.find(&settings.time, "source.time")?;
         let keys: Vec<usize> = series.into_iter().chain([time]).collect();
 
-        let mut values = Vec::new();
+        let (mut values, mut unusable) = (Vec::new(), Vec::new());
         for feature in &settings.features {
-            let chosen = if feature.contains(['*', '?', '[']) {
-                table.matching(feature, &keys)?
-            } else {
-                vec![table.number(feature, FEATURES_KEY, &keys)?]
+            let chosen = match table.glob(feature, FEATURES_KEY)? {
+                Some(glob) => {
+                    let (usable, others) = table.matching(&glob, &keys);
+                    unusable.extend(others);
+                    usable
+                }
+                None => vec![table.number(feature, FEATURES_KEY, &keys)?],
             };
             add_new(&mut values, chosen);
         }
@@ -79,14 +92,30 @@ impl Selection {
             return Err(LoadError::NoFeature {
                 place: place.to_owned(),
                 features: format!("{:?}", settings.features),
-                columns: table.describe(),
+                columns: table.describe_reasons(),
             });
         }
         let inputs = values.len();
         for target in required {
-            add_new(&mut values, vec![table.number(target, TARGET_KEY, &keys)?]);
+            let chosen = match table.glob(target, TARGET_KEY)? {
+                Some(glob) => table.matching(&glob, &keys).0,
+                None => vec![table.number(target, TARGET_KEY, &keys)?],
+            };
+            if chosen.is_empty() {
+                return Err(table.unknown(target, TARGET_KEY));
+            }
+            add_new(&mut values, chosen);
         }
-        Ok(Selection { series, time, values, inputs })
+        unusable.retain(|column| !values.contains(column));
+        unusable.sort_unstable();
+        unusable.dedup();
+        let left_out = unusable.iter().filter_map(|column| table.left_out(*column, settings));
+        Ok(Selection { series, time, inputs, left_out: left_out.collect(), values })
+    }
+
+    /// What the numbers of the value columns are, in order.
+    pub(crate) fn value_kinds(&self, table: &[TableColumn]) -> Vec<ColumnKind> {
+        self.values.iter().map(|column| table[*column].measure).collect()
     }
 
     /// The names of the value columns, in order.
@@ -110,15 +139,32 @@ struct Table<'a> {
 
 impl Table<'_> {
     fn find(&self, name: &str, key: &'static str) -> Result<usize, LoadError> {
-        self.columns.iter().position(|column| column.name == name).ok_or_else(|| {
-            LoadError::UnknownColumn {
-                place: self.place.to_owned(),
-                column: name.to_owned(),
-                key,
-                suggestion: self.nearest(name),
-                columns: self.describe(),
-            }
-        })
+        self.position(name).ok_or_else(|| self.unknown(name, key))
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    fn unknown(&self, name: &str, key: &'static str) -> LoadError {
+        let names = self.columns.iter().map(|column| column.name.as_str());
+        LoadError::UnknownColumn {
+            place: self.place.to_owned(),
+            column: name.to_owned(),
+            key,
+            suggestion: nearest(name, names).map(str::to_owned),
+            columns: self.describe(),
+        }
+    }
+
+    /// The glob that a setting gives, unless it is the name of a column.
+    fn glob(&self, text: &str, key: &'static str) -> Result<Option<NamePattern>, LoadError> {
+        if self.position(text).is_some() {
+            return Ok(None);
+        }
+        let pattern = NamePattern::parse(text)
+            .map_err(|_| LoadError::Glob { key, value: text.to_owned() })?;
+        Ok(pattern.is_glob().then_some(pattern))
     }
 
     fn number(&self, name: &str, key: &'static str, keys: &[usize]) -> Result<usize, LoadError> {
@@ -127,38 +173,45 @@ impl Table<'_> {
         if keys.contains(&position) {
             return Err(LoadError::KeyAsValue { place, column, key });
         }
-        let TableColumn { content, kind, .. } = &self.columns[position];
+        let TableColumn { content, kind, left_out, .. } = &self.columns[position];
         if *content == Content::Other || (*content == Content::Block && key == TARGET_KEY) {
-            return Err(LoadError::NotNumeric { place, column, key, found: kind.clone() });
+            let why = left_out.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+            return Err(LoadError::NotNumeric {
+                place,
+                column,
+                key,
+                found: format!("{kind}{why}"),
+            });
         }
         Ok(position)
     }
 
-    fn matching(&self, glob: &str, keys: &[usize]) -> Result<Vec<usize>, LoadError> {
-        let pattern = Pattern::new(glob).map_err(|_| LoadError::Setting {
-            key: "features",
-            value: glob.to_owned(),
-            expected: "a name, or a glob made of *, ? and [abc]",
-        })?;
-        let fits = |(position, column): &(usize, &TableColumn)| {
-            !keys.contains(position)
-                && matches!(column.content, Content::Numbers | Content::Block)
-                && pattern.matches(&column.name)
-        };
-        Ok(self.columns.iter().enumerate().filter(fits).map(|(position, _)| position).collect())
+    /// The columns that a glob matches, series and time aside: those it means, and the others.
+    fn matching(&self, glob: &NamePattern, keys: &[usize]) -> (Vec<usize>, Vec<usize>) {
+        let matched = (0..self.columns.len()).filter(|position| {
+            !keys.contains(position) && glob.matches(&self.columns[*position].name)
+        });
+        matched.partition(|position| {
+            matches!(self.columns[*position].content, Content::Numbers | Content::Block)
+        })
     }
 
-    fn nearest(&self, name: &str) -> Option<String> {
-        let wanted = name.to_lowercase();
-        let similar = |column: &TableColumn| {
-            let score = strsim::jaro_winkler(&wanted, &column.name.to_lowercase());
-            (score > 0.8).then(|| (score, column.name.clone()))
-        };
-        self.columns
-            .iter()
-            .filter_map(similar)
-            .max_by(|(one, _), (other, _)| one.total_cmp(other))
-            .map(|(_, name)| name)
+    /// What to say about a column that a glob of the features did not pick up.
+    fn left_out(&self, position: usize, settings: &SourceSettings) -> Option<String> {
+        let TableColumn { name, left_out, .. } = &self.columns[position];
+        let (place, features) = (self.place, &settings.features);
+        left_out.as_ref().map(|why| {
+            format!("{place}: column {name:?} is left out of source.features = {features:?}: {why}")
+        })
+    }
+
+    /// The columns, with what keeps them from being features.
+    fn describe_reasons(&self) -> String {
+        let described = self.columns.iter().map(|TableColumn { name, kind, left_out, .. }| {
+            let why = left_out.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("{name} ({kind}{why})")
+        });
+        described.collect::<Vec<_>>().join(", ")
     }
 
     fn describe(&self) -> String {
@@ -180,6 +233,8 @@ mod tests {
             name: name.to_owned(),
             kind: format!("{content:?}").to_lowercase(),
             content,
+            measure: ColumnKind::Number,
+            left_out: (name == "blank").then(|| "it is empty".to_owned()),
         };
         vec![
             column("trade_date", Content::Other),
@@ -212,6 +267,28 @@ mod tests {
         check(&["f2", "open"], &["close_pct"], &[7, 1, 5], 2);
         check(&["f2", "f*", "f2"], &[], &[7, 6], 2);
         check(&["blank"], &[], &[4], 1);
+    }
+
+    #[test]
+    fn targets_may_be_globs() {
+        check(&["f1"], &["f*", "close_p?t"], &[6, 7, 5], 1);
+        check_refused(&["*"], &["clos_*"], "no column \"clos_*\", which target.columns");
+        check_refused(
+            &["*"],
+            &["[x"],
+            "target.columns (or window.segment, or a scale.reference) =",
+        );
+    }
+
+    #[test]
+    fn columns_that_a_glob_leaves_out_are_told_of_if_that_may_surprise() {
+        let told =
+            |features: &[&str], required: &[&str]| choose(features, required).unwrap().left_out;
+        let line = "t.csv: column \"blank\" is left out of source.features = [\"*\"]: it is empty";
+        assert_eq!(told(&["*"], &[]), [line]);
+        assert!(told(&["f*"], &[]).is_empty());
+        assert!(told(&["*", "blank"], &[]).is_empty());
+        assert!(told(&["*"], &["blank"]).is_empty());
     }
 
     fn check_refused(features: &[&str], required: &[&str], expected: &str) {

@@ -23,6 +23,7 @@ use crate::LoadError;
 use cursor::{Cursor, Cut};
 use fields::{TimeField, ValueField};
 use key::KeyField;
+use millstream_stage::ColumnKind;
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
@@ -207,6 +208,13 @@ impl CopyColumns {
             }
         };
         self.values.iter().flat_map(names).collect()
+    }
+
+    /// What the values are.
+    pub(crate) fn value_kinds(&self) -> Vec<ColumnKind> {
+        let kinds =
+            |column: &ValueColumn| std::iter::repeat_n(column.field.measure(), column.width);
+        self.values.iter().flat_map(kinds).collect()
     }
 
     /// What to call the row with these two fields, as far as they can be read.

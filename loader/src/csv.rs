@@ -3,16 +3,19 @@
 //! Cells are read as text and converted here, not by arrow-csv's own inference: a series called
 //! `000001` keeps its zeros, and `NaN` or `NA` is a missing number rather than a reason to call a
 //! column text. What a column holds is decided by every row of every file, at the price of reading
-//! the files twice; nothing is guessed from a sample.
+//! the files twice; nothing is guessed from a sample. How it is decided is in
+//! [`tally`](crate::tally).
 
 use crate::{
-    LoadError, SourceSettings,
+    LoadError,
     assemble::Table,
-    columns::{Content, Selection, TableColumn},
-    files,
+    columns::{Selection, TableColumn},
+    files::SourceFile,
     filter::RowFilter,
     progress::Tell,
-    wide::{BATCH_ROWS, MISSING, WideColumns, WideRows, parse_number},
+    request::Request,
+    tally::Tally,
+    wide::{BATCH_ROWS, WideColumns, WideRows},
 };
 use arrow::{
     array::AsArray,
@@ -20,91 +23,71 @@ use arrow::{
     datatypes::{DataType, Field, Schema},
     error::ArrowError,
 };
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs::File, sync::Arc};
 
 /// Reads the files that `source.path` means.
-pub(crate) fn read(
-    settings: &SourceSettings,
-    required: &[String],
-    tell: &mut Tell<'_>,
-) -> Result<Table, LoadError> {
-    let files = files::find(settings)?;
+pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
+    let Request { settings, required, files, .. } = *request;
     let header = header(&files[0])?;
-    let contents = scan(&files, &header)?;
-    let place = files[0].display().to_string();
-    let table: Vec<TableColumn> = header
-        .iter()
-        .zip(contents)
-        .map(|(name, content)| TableColumn {
-            name: name.clone(),
-            kind: match content {
-                Content::Numbers | Content::Block => "numbers",
-                Content::OnRequest => "empty",
-                Content::Other => "text",
-            }
-            .to_owned(),
-            content,
-        })
-        .collect();
+    let table = scan(request, &header)?;
+    let place = files[0].path().display().to_string();
     let chosen = Selection::choose(&table, settings, required, &place)?;
     let columns = WideColumns {
         series: chosen.series.map(|column| header[column].clone()),
         time: header[chosen.time].clone(),
         values: chosen.value_names(&table),
+        na: settings.na.clone(),
     };
     let needed: Vec<usize> =
         chosen.series.into_iter().chain([chosen.time]).chain(chosen.values.clone()).collect();
     let mut rows = WideRows::new(columns, RowFilter::new(settings)?);
-    for file in &files {
-        rows.enter(&file.display().to_string());
-        for batch in open(file, &header, Some(needed.clone()))? {
-            rows.append(&batch.map_err(|source| broken(file, source))?)?;
-            tell.rows(rows.rows())?;
-        }
+    for file in files {
+        rows.enter(&file.path().display().to_string());
+        file.read(|| {
+            for batch in open(file, &header, Some(needed.clone()))? {
+                rows.append(&batch.map_err(|source| broken(file, source))?)?;
+                tell.rows(rows.rows())?;
+            }
+            Ok(())
+        })?;
     }
-    Table::from_wide(settings, &files, chosen.value_names(&table), chosen.inputs, rows)
+    Table::from_wide(request, &table, chosen, rows)
 }
 
 /// What each column holds, over all files.
-fn scan(files: &[PathBuf], header: &[String]) -> Result<Vec<Content>, LoadError> {
-    let mut contents = vec![Content::OnRequest; header.len()];
-    for file in files {
-        for batch in open(file, header, None)? {
-            let batch = batch.map_err(|source| broken(file, source))?;
-            for (content, column) in contents.iter_mut().zip(batch.columns()) {
-                for text in column.as_string::<i32>().iter().flatten() {
-                    *content = match content {
-                        Content::Other => break,
-                        _ if parse_number(text).is_none() => Content::Other,
-                        Content::OnRequest if is_missing(text) => Content::OnRequest,
-                        _ => Content::Numbers,
-                    };
+fn scan(request: &Request<'_>, header: &[String]) -> Result<Vec<TableColumn>, LoadError> {
+    let settings = request.settings;
+    let keys = [settings.series_column(), Some(settings.time.as_str())];
+    let is_value = |name: &String| !keys.contains(&Some(name.as_str()));
+    let mut tallies: Vec<Tally> =
+        header.iter().map(|name| Tally::new(is_value(name), &settings.na)).collect();
+    for file in request.files {
+        file.read(|| {
+            let mut rows = 0;
+            for batch in open(file, header, None)? {
+                let batch = batch.map_err(|source| broken(file, source))?;
+                for (tally, column) in tallies.iter_mut().zip(batch.columns()) {
+                    tally.add(column.as_string(), file, rows);
                 }
+                rows += batch.num_rows() as u64;
             }
-        }
+            Ok(())
+        })?;
     }
-    Ok(contents)
+    Ok(header.iter().zip(&tallies).map(|(name, tally)| tally.describe(name)).collect())
 }
 
-fn is_missing(text: &str) -> bool {
-    text.trim().is_empty() || MISSING.contains(&text.trim())
-}
-
-fn header(file: &Path) -> Result<Vec<String>, LoadError> {
+fn header(file: &SourceFile) -> Result<Vec<String>, LoadError> {
     let format = Format::default().with_header(true);
     let (schema, _) =
-        format.infer_schema(open_file(file)?, Some(0)).map_err(|source| broken(file, source))?;
+        format.infer_schema(file.open()?, Some(0)).map_err(|source| broken(file, source))?;
     Ok(schema.fields().iter().map(|field| field.name().trim().to_owned()).collect())
 }
 
 /// Batches of text columns. The header must be the one of the first file: columns are found by
 /// position.
 fn open(
-    file: &Path,
+    file: &SourceFile,
     expected: &[String],
     needed: Option<Vec<usize>>,
 ) -> Result<arrow::csv::Reader<File>, LoadError> {
@@ -124,21 +107,18 @@ fn open(
         Some(columns) => builder.with_projection(columns),
         None => builder,
     };
-    builder.build(open_file(file)?).map_err(|source| broken(file, source))
+    builder.build(file.open()?).map_err(|source| broken(file, source))
 }
 
-fn open_file(file: &Path) -> Result<File, LoadError> {
-    File::open(file).map_err(|source| LoadError::ReadFile { path: file.to_path_buf(), source })
-}
-
-fn broken(file: &Path, source: ArrowError) -> LoadError {
-    LoadError::Csv { path: file.to_path_buf(), source }
+fn broken(file: &SourceFile, source: ArrowError) -> LoadError {
+    LoadError::Csv { path: file.path().to_path_buf(), source }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_stage::{Panel, TimeKind};
+    use crate::{SourceSettings, files};
+    use millstream_stage::{Panel, TimeKind, Warnings};
     use std::ops::ControlFlow;
 
     fn read_text(text: &str, change: impl Fn(&mut SourceSettings)) -> Result<Panel, LoadError> {
@@ -151,7 +131,11 @@ mod tests {
             ..SourceSettings::default()
         };
         change(&mut settings);
-        read(&settings, &[], &mut Tell(&mut |_| ControlFlow::Continue(())))?.into_panel()
+        let files = files::find(&settings)?;
+        let warnings = &Warnings::default();
+        let request = Request { settings: &settings, required: &[], files: &files, warnings };
+        let table = read(&request, &mut Tell(&mut |_| ControlFlow::Continue(())))?;
+        Ok(table.into_panel()?.0)
     }
 
     #[test]

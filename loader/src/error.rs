@@ -30,6 +30,14 @@ pub enum LoadError {
         /// What was expected.
         expected: &'static str,
     },
+    /// A glob that cannot be read.
+    #[error("{key} = {value:?} cannot be used: a name, or a glob made of *, ? and [abc]")]
+    Glob {
+        /// The setting.
+        key: &'static str,
+        /// The text.
+        value: String,
+    },
     /// No file is there to read.
     #[error(
         "source.path = {path:?} matches no file; give a file, a glob, or a directory with *.{extension} files"
@@ -47,6 +55,14 @@ pub enum LoadError {
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// A file is not what it was when loading began.
+    #[error(
+        "{path} changed while it was read, so some of its rows may be missing or new; run again when nothing writes to it any more"
+    )]
+    FileChanged {
+        /// The file.
+        path: PathBuf,
     },
     /// A file is not well-formed CSV.
     #[error("{path} is not a CSV table with a header line")]
@@ -206,6 +222,20 @@ pub enum LoadError {
     NoRows {
         /// File or table.
         place: String,
+    },
+    /// Not one of the wanted series has a row.
+    #[error("none of source.symbols is left to load: {symbols}")]
+    NoSymbol {
+        /// The symbols, with what may have been meant.
+        symbols: String,
+    },
+    /// Some of the wanted series have no rows.
+    #[error(
+        "no rows for some of source.symbols: {symbols}; correct them, or set source.symbols_required = false to go on without"
+    )]
+    AbsentSymbols {
+        /// The symbols, with what may have been meant.
+        symbols: String,
     },
     /// The rows are not a panel: a series has two rows at one time.
     #[error("the rows of {place} do not make a panel")]
@@ -501,4 +531,29 @@ pub enum LoadError {
         /// The cache folder.
         path: PathBuf,
     },
+}
+
+impl LoadError {
+    /// Whether the settings are wrong, whatever the data are: another file or table would not help.
+    /// What the settings ask of data that do not have it, a column for one, is about the data.
+    #[must_use]
+    pub fn is_setting(&self) -> bool {
+        matches!(
+            self,
+            LoadError::MissingSetting { .. }
+                | LoadError::Setting { .. }
+                | LoadError::Glob { .. }
+                | LoadError::NoFiles { .. }
+                | LoadError::AbsentSymbols { .. }
+                | LoadError::Url { .. }
+                | LoadError::UrlKey { .. }
+                | LoadError::UrlValue { .. }
+        )
+    }
+}
+
+/// An error and its causes, as a person sees them.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

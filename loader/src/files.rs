@@ -2,23 +2,116 @@
 //!
 //! Files are taken in the order of their paths. Folders within a directory are not searched; a
 //! glob such as `data/**/*.parquet` does that.
+//!
+//! A file is taken in the state in which it was found: the cache key is made from that state, and a
+//! file that has another one while it is read, or afterwards, is an error.
 
 use crate::{LoadError, SourceKind, SourceSettings};
 use serde::Serialize;
-use std::{fs, path::PathBuf, time::UNIX_EPOCH};
+use std::{
+    fs::{self, File, Metadata},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
-/// The files to read, in order; never empty.
-pub(crate) fn find(settings: &SourceSettings) -> Result<Vec<PathBuf>, LoadError> {
+/// A file to read, and the state in which it was found.
+#[derive(Debug)]
+pub(crate) struct SourceFile {
+    path: PathBuf,
+    state: FileState,
+}
+
+/// What tells one state of a file from another without reading it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct FileState {
+    path: PathBuf,
+    bytes: u64,
+    /// Time of the last change, in whole seconds and nanoseconds.
+    modified: (i64, i64),
+    inode: u64,
+}
+
+impl SourceFile {
+    fn new(path: PathBuf) -> Result<Self, LoadError> {
+        let state = || -> io::Result<FileState> {
+            let (meta, full) = (fs::metadata(&path)?, fs::canonicalize(&path)?);
+            Ok(FileState::new(full, &meta))
+        };
+        match state() {
+            Ok(state) => Ok(SourceFile { path, state }),
+            Err(source) => Err(LoadError::ReadFile { path, source }),
+        }
+    }
+
+    /// Where it is, as `source.path` leads there.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The state in which it was found.
+    pub(crate) fn state(&self) -> &FileState {
+        &self.state
+    }
+
+    /// Opens the file, if it is still as it was found.
+    pub(crate) fn open(&self) -> Result<File, LoadError> {
+        let failed = |source| LoadError::ReadFile { path: self.path.clone(), source };
+        let file = File::open(&self.path).map_err(failed)?;
+        self.compare(&file.metadata().map_err(failed)?)?;
+        Ok(file)
+    }
+
+    /// Reads from the file. If it is then no longer as it was found, that is the error, whatever
+    /// the reading gave.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce() -> Result<T, LoadError>,
+    ) -> Result<T, LoadError> {
+        match read() {
+            Err(LoadError::Interrupted) => Err(LoadError::Interrupted),
+            result => self.check().and(result),
+        }
+    }
+
+    /// Refuses a file that is no longer as it was found.
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
+        match fs::metadata(&self.path) {
+            Ok(meta) => self.compare(&meta),
+            Err(_) => Err(self.changed()),
+        }
+    }
+
+    fn compare(&self, meta: &Metadata) -> Result<(), LoadError> {
+        let same = FileState::new(self.state.path.clone(), meta) == self.state;
+        same.then_some(()).ok_or_else(|| self.changed())
+    }
+
+    fn changed(&self) -> LoadError {
+        LoadError::FileChanged { path: self.path.clone() }
+    }
+}
+
+impl FileState {
+    fn new(path: PathBuf, meta: &Metadata) -> Self {
+        let modified = (meta.mtime(), meta.mtime_nsec());
+        FileState { path, bytes: meta.len(), modified, inode: meta.ino() }
+    }
+}
+
+/// The files to read, in order: none for kinds that read no files, and never none for others.
+pub(crate) fn find(settings: &SourceSettings) -> Result<Vec<SourceFile>, LoadError> {
+    let extension = match settings.kind {
+        SourceKind::Csv => "csv",
+        SourceKind::Parquet => "parquet",
+        SourceKind::Generate | SourceKind::Postgres => return Ok(Vec::new()),
+    };
     let Some(path) = settings.path.as_deref() else {
         return Err(LoadError::MissingSetting {
             kind: settings.kind.name(),
             key: "path",
             expected: "a file, a glob or a directory",
         });
-    };
-    let extension = match settings.kind {
-        SourceKind::Csv => "csv",
-        _ => "parquet",
     };
     let plain = PathBuf::from(path);
     let mut files = if plain.is_file() {
@@ -40,7 +133,7 @@ pub(crate) fn find(settings: &SourceSettings) -> Result<Vec<PathBuf>, LoadError>
     if files.is_empty() {
         return Err(LoadError::NoFiles { path: path.to_owned(), extension });
     }
-    Ok(files)
+    files.into_iter().map(SourceFile::new).collect()
 }
 
 fn expand(pattern: &str) -> Result<Vec<PathBuf>, LoadError> {
@@ -62,31 +155,6 @@ fn expand(pattern: &str) -> Result<Vec<PathBuf>, LoadError> {
     Ok(files)
 }
 
-/// What tells one state of a file from another without reading it.
-#[derive(Debug, Serialize)]
-pub(crate) struct FileState {
-    path: PathBuf,
-    bytes: u64,
-    modified_ns: u128,
-}
-
-/// The state of every file that would be read.
-pub(crate) fn states(settings: &SourceSettings) -> Result<Vec<FileState>, LoadError> {
-    find(settings)?
-        .into_iter()
-        .map(|file| {
-            let state = || -> std::io::Result<FileState> {
-                let meta = fs::metadata(&file)?;
-                // A file from before 1970 has no sensible age; its length must do.
-                let age = meta.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-                let path = fs::canonicalize(&file)?;
-                Ok(FileState { path, bytes: meta.len(), modified_ns: age.as_nanos() })
-            };
-            state().map_err(|source| LoadError::ReadFile { path: file.clone(), source })
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,7 +174,7 @@ mod tests {
             let names: Vec<String> = find(&settings)
                 .unwrap_or_default()
                 .iter()
-                .map(|file| file.file_name().unwrap().to_str().unwrap().to_owned())
+                .map(|file| file.path().file_name().unwrap().to_str().unwrap().to_owned())
                 .collect();
             assert_eq!(names, expected, "{path}");
         };

@@ -37,6 +37,11 @@ impl RowFilter {
         self.symbols = self.symbols.iter().map(|symbol| spell(symbol)).collect();
     }
 
+    /// Whether only some series are wanted.
+    pub(crate) fn chooses_series(&self) -> bool {
+        !self.symbols.is_empty()
+    }
+
     pub(crate) fn admits_series(&self, name: &str) -> bool {
         self.symbols.is_empty() || self.symbols.contains(name)
     }

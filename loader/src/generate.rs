@@ -15,11 +15,12 @@ use crate::{
     columns::{Content, Selection, TableColumn},
     filter::RowFilter,
     progress::Tell,
+    request::Request,
     rows::{RowStore, panel_value},
     time::{DAY, days_from_civil},
     wide::ONE_SERIES,
 };
-use millstream_stage::TimeKind;
+use millstream_stage::{ColumnKind, TimeKind};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
@@ -47,11 +48,8 @@ mod stream {
 }
 
 /// Makes the table.
-pub(crate) fn read(
-    settings: &SourceSettings,
-    required: &[String],
-    tell: &mut Tell<'_>,
-) -> Result<Table, LoadError> {
+pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
+    let Request { settings, required, .. } = *request;
     let made = &settings.generate;
     check_share("generate.missing", made.missing)?;
     check_share("generate.short", made.short)?;
@@ -63,10 +61,14 @@ pub(crate) fn read(
 
     let generator = Generator::new(settings);
     let mut rows = RowStore::new(chosen.values.len());
+    let mut known = Vec::new();
     let digits = (made.series.get() - 1).to_string().len().max(3);
     for index in 0..made.series.get() {
         let symbol = format!("S{index:0digits$}");
         let name = if chosen.series.is_some() { &symbol } else { ONE_SERIES };
+        if filter.chooses_series() {
+            known.push(name.to_owned());
+        }
         if !filter.admits_series(name) {
             continue;
         }
@@ -87,9 +89,12 @@ pub(crate) fn read(
         time_column: settings.time.clone(),
         time_kind: TimeKind::Date,
         columns: chosen.value_names(&table),
+        kinds: chosen.value_kinds(&table),
         inputs: chosen.inputs,
         rows: vec![rows],
         filter: Arc::new(filter),
+        known,
+        left_out: chosen.left_out,
     })
 }
 
@@ -97,8 +102,13 @@ pub(crate) fn read(
 const FIRST_VALUE: usize = 2;
 
 fn columns(features: usize) -> Vec<TableColumn> {
-    let column =
-        |name: String, kind: &str, content| TableColumn { name, kind: kind.to_owned(), content };
+    let column = |name: String, kind: &str, content| TableColumn {
+        name,
+        kind: kind.to_owned(),
+        content,
+        measure: ColumnKind::Number,
+        left_out: None,
+    };
     let keys = [
         column("symbol".to_owned(), "text", Content::Other),
         column("trade_date".to_owned(), "date", Content::Other),

@@ -44,13 +44,17 @@ mod generate;
 mod loader;
 mod manifest;
 mod mapped;
+mod nearest;
+mod notes;
 mod order;
 mod parquet;
 mod postgres;
 mod progress;
+mod request;
 mod rows;
 mod settings;
 mod shard_file;
+mod tally;
 mod time;
 mod wide;
 

@@ -6,10 +6,11 @@
 use crate::{
     LoadError, SourceKind, SourceSettings,
     cache::CacheEntry,
-    csv, generate, parquet, postgres,
+    csv, files, generate, parquet, postgres,
     progress::{LoadProgress, Observer, Origin, Tell},
+    request::Request,
 };
-use millstream_stage::{Item, Panel, Source};
+use millstream_stage::{Item, Panel, Source, Warnings};
 use serde::Serialize;
 use std::{fmt, ops::ControlFlow, path::PathBuf, time::Instant};
 
@@ -37,6 +38,7 @@ pub struct Loader {
     settings: SourceSettings,
     required: Vec<String>,
     progress: Box<dyn FnMut(LoadProgress) -> ControlFlow<()> + Send>,
+    warnings: Warnings,
     done: bool,
 }
 
@@ -49,8 +51,17 @@ impl Loader {
             settings,
             required,
             progress: Box::new(|_| ControlFlow::Continue(())),
+            warnings: Warnings::default(),
             done: false,
         }
+    }
+
+    /// Says to `warnings` what a person must know: about the rows, whenever they are loaded, and
+    /// about the way to them, when it was gone.
+    #[must_use]
+    pub fn warn_to(mut self, warnings: Warnings) -> Self {
+        self.warnings = warnings;
+        self
     }
 
     /// Calls `observer` on the loading thread now and then, and once at the end. When it breaks,
@@ -91,10 +102,18 @@ impl Source for Loader {
         }
         self.done = true;
         self.settings.check()?;
-        let cache = CacheEntry::locate(&self.settings, &self.required)?;
+        let files = files::find(&self.settings)?;
+        let request = Request {
+            settings: &self.settings,
+            required: &self.required,
+            files: &files,
+            warnings: &self.warnings,
+        };
+        let cache = CacheEntry::locate(&request)?;
         let cached = cache.as_ref().map(CacheEntry::open).transpose()?.flatten();
         let panel = match cached {
-            Some(panel) => {
+            Some((panel, notes)) => {
+                notes.say(&self.settings, &self.warnings)?;
                 let rows = panel.rows();
                 // The panel is there; to stop now would save nothing.
                 let _ = (self.progress)(LoadProgress {
@@ -105,15 +124,14 @@ impl Source for Loader {
                 });
                 panel
             }
-            None => {
-                read(&self.settings, &self.required, cache.as_ref(), false, &mut self.progress)?
-            }
+            None => read(&request, cache.as_ref(), false, &mut self.progress)?,
         };
         Ok(Some(panel))
     }
 }
 
-/// Reads the source anew, whatever is cached, and replaces the cached panel in one step.
+/// Reads the source anew, whatever is cached, and replaces the cached panel in one step. What a
+/// person must know goes to `warnings`.
 ///
 /// # Errors
 /// Whatever keeps the source from being a panel, and a cache that cannot be written. What was
@@ -122,25 +140,37 @@ pub fn import(
     settings: &SourceSettings,
     required: &[String],
     progress: &mut Observer<'_>,
+    warnings: &Warnings,
 ) -> Result<ImportReport, LoadError> {
     let start = Instant::now();
     settings.check()?;
-    let cache = CacheEntry::locate(settings, required)?;
-    let panel = read(settings, required, cache.as_ref(), true, progress)?;
+    let files = files::find(settings)?;
+    let request = Request { settings, required, files: &files, warnings };
+    let cache = CacheEntry::locate(&request)?;
+    let panel = read(&request, cache.as_ref(), true, progress)?;
     Ok(report(&panel, start, cache.as_ref()))
 }
 
-/// Checks every checksum of the cached panel.
+/// Checks every checksum of the cached panel. What a person must know about its rows goes to
+/// `warnings`.
 ///
 /// # Errors
 /// [`LoadError::Checksum`] or [`LoadError::Length`] for the first damage found, and
 /// [`LoadError::NoCache`] when nothing is cached for these settings.
-pub fn verify(settings: &SourceSettings, required: &[String]) -> Result<ImportReport, LoadError> {
+pub fn verify(
+    settings: &SourceSettings,
+    required: &[String],
+    warnings: &Warnings,
+) -> Result<ImportReport, LoadError> {
     let start = Instant::now();
     settings.check()?;
-    let cache = CacheEntry::locate(settings, required)?;
+    let files = files::find(settings)?;
+    let cache = CacheEntry::locate(&Request { settings, required, files: &files, warnings })?;
     match cache.as_ref().map(CacheEntry::open).transpose()?.flatten() {
-        Some(panel) => Ok(report(&panel, start, cache.as_ref())),
+        Some((panel, notes)) => {
+            notes.say(settings, warnings)?;
+            Ok(report(&panel, start, cache.as_ref()))
+        }
         None => Err(LoadError::NoCache { path: PathBuf::from(&settings.cache) }),
     }
 }
@@ -157,24 +187,24 @@ fn report(panel: &Panel, start: Instant, cache: Option<&CacheEntry>) -> ImportRe
 
 /// Reads the source and, with a cache, swaps the panel for the one that later runs will open.
 fn read(
-    settings: &SourceSettings,
-    required: &[String],
+    request: &Request<'_>,
     cache: Option<&CacheEntry>,
     replace: bool,
     progress: &mut Observer<'_>,
 ) -> Result<Panel, LoadError> {
     let reserved = cache.map(CacheEntry::reserve).transpose()?;
     let tell = &mut Tell(progress);
-    let table = match settings.kind {
-        SourceKind::Generate => generate::read(settings, required, tell)?,
-        SourceKind::Csv => csv::read(settings, required, tell)?,
-        SourceKind::Parquet => parquet::read(settings, required, tell)?,
-        SourceKind::Postgres => postgres::read(settings, required, tell)?,
+    let table = match request.settings.kind {
+        SourceKind::Generate => generate::read(request, tell)?,
+        SourceKind::Csv => csv::read(request, tell)?,
+        SourceKind::Parquet => parquet::read(request, tell)?,
+        SourceKind::Postgres => postgres::read(request, tell)?,
     };
-    let panel = table.into_panel()?;
+    let (panel, notes) = table.into_panel()?;
+    notes.say(request.settings, request.warnings)?;
     tell.rows(panel.rows())?;
     let Some((cache, folder)) = cache.zip(reserved) else { return Ok(panel) };
-    cache.write(&folder, &panel, replace)?;
+    cache.write(&folder, &panel, notes, replace, tell)?;
     drop(panel);
-    cache.open()?.ok_or_else(|| LoadError::NoCache { path: cache.folder() })
+    cache.open()?.map(|(panel, _)| panel).ok_or_else(|| LoadError::NoCache { path: cache.folder() })
 }

@@ -3,14 +3,14 @@
 //! It is the last file written into a cache folder and the first one read; a folder without a
 //! manifest of this version is no cache.
 
-use crate::LoadError;
+use crate::{LoadError, notes::Notes};
 use millstream_stage::PanelSchema;
 use serde::{Deserialize, Serialize};
 use std::{io::ErrorKind, path::Path};
 
 /// Goes up whenever older caches must not be read any more: a new layout, or a reader that makes
 /// other rows of the same source.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// The manifest's name in its folder.
 pub(crate) const FILE: &str = "manifest.json";
@@ -24,6 +24,8 @@ pub(crate) struct Manifest {
     pub(crate) source: serde_json::Value,
     pub(crate) schema: PanelSchema,
     pub(crate) shards: Vec<ShardFile>,
+    /// What must be said about the rows whenever they are used.
+    pub(crate) notes: Notes,
     /// When it was written, UTC.
     pub(crate) created: String,
 }
@@ -90,7 +92,7 @@ mod tests {
     fn no_manifest_and_other_versions_are_no_cache_but_garbage_is_an_error() {
         check(None, "none");
         check(Some("{\"version\": 999, \"new\": []}"), "none");
-        check(Some("{\"version\": 1"), "is not a panel manifest; run `millstream import`");
-        check(Some("{\"version\": 1}"), "is not a panel manifest");
+        check(Some("{\"version\": 2"), "is not a panel manifest; run `millstream import`");
+        check(Some("{\"version\": 2}"), "is not a panel manifest");
     }
 }

@@ -6,59 +6,67 @@
 use crate::{
     LoadError, SourceSettings,
     assemble::Table,
-    columns::{Content, Selection, TableColumn},
-    files,
+    columns::{Content, EMPTY, Selection, TableColumn},
+    files::SourceFile,
     filter::RowFilter,
     progress::Tell,
+    request::Request,
     wide::{BATCH_ROWS, WideColumns, WideRows},
 };
 use arrow::datatypes::{DataType, Schema};
+use millstream_stage::ColumnKind;
 use parquet::{
     arrow::{ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder},
     errors::ParquetError,
 };
-use std::{fs::File, path::Path};
+use std::fs::File;
 
 /// Reads the files that `source.path` means.
-pub(crate) fn read(
-    settings: &SourceSettings,
-    required: &[String],
-    tell: &mut Tell<'_>,
-) -> Result<Table, LoadError> {
-    let files = files::find(settings)?;
-    let table = describe(open(&files[0])?.schema());
-    let place = files[0].display().to_string();
+pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
+    let Request { settings, required, files, .. } = *request;
+    let table = files[0].read(|| Ok(describe(open(&files[0])?.schema())))?;
+    let place = files[0].path().display().to_string();
     let chosen = Selection::choose(&table, settings, required, &place)?;
-    let names = chosen.value_names(&table);
     let columns = WideColumns {
         series: chosen.series.map(|column| table[column].name.clone()),
         time: table[chosen.time].name.clone(),
-        values: names.clone(),
+        values: chosen.value_names(&table),
+        na: Vec::new(),
     };
+    let names = columns.values.clone();
     let mut rows = WideRows::new(columns, RowFilter::new(settings)?);
-    for file in &files {
-        rows.enter(&file.display().to_string());
-        let builder = open(file)?;
-        // The names, exactly, and the rules of the first file: a text column of a later file that
-        // is called like a feature must not be read as numbers.
-        let same = SourceSettings { features: names.clone(), ..settings.clone() };
-        let here = describe(builder.schema());
-        let here = Selection::choose(&here, &same, &[], &file.display().to_string())?;
-        let needed = here.series.into_iter().chain([here.time]).chain(here.values);
-        let mask = ProjectionMask::roots(builder.parquet_schema(), needed);
-        let reader = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build();
-        for batch in reader.map_err(|source| broken(file, source))? {
-            let batch = batch.map_err(|source| broken(file, source.into()))?;
-            rows.append(&batch)?;
-            tell.rows(rows.rows())?;
-        }
+    // The names, exactly, and the rules of the first file: a text column of a later file that is
+    // called like a feature must not be read as numbers.
+    let same = SourceSettings { features: names, ..settings.clone() };
+    for file in files {
+        file.read(|| read_file(file, &same, &mut rows, tell))?;
     }
-    Table::from_wide(settings, &files, names, chosen.inputs, rows)
+    Table::from_wide(request, &table, chosen, rows)
 }
 
-fn open(file: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>, LoadError> {
-    let handle = File::open(file)
-        .map_err(|source| LoadError::ReadFile { path: file.to_path_buf(), source })?;
+fn read_file(
+    file: &SourceFile,
+    settings: &SourceSettings,
+    rows: &mut WideRows,
+    tell: &mut Tell<'_>,
+) -> Result<(), LoadError> {
+    let place = file.path().display().to_string();
+    rows.enter(&place);
+    let builder = open(file)?;
+    let here = Selection::choose(&describe(builder.schema()), settings, &[], &place)?;
+    let needed = here.series.into_iter().chain([here.time]).chain(here.values);
+    let mask = ProjectionMask::roots(builder.parquet_schema(), needed);
+    let reader = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build();
+    for batch in reader.map_err(|source| broken(file, source))? {
+        let batch = batch.map_err(|source| broken(file, source.into()))?;
+        rows.append(&batch)?;
+        tell.rows(rows.rows())?;
+    }
+    Ok(())
+}
+
+fn open(file: &SourceFile) -> Result<ParquetRecordBatchReaderBuilder<File>, LoadError> {
+    let handle = file.open()?;
     ParquetRecordBatchReaderBuilder::try_new(handle).map_err(|source| broken(file, source))
 }
 
@@ -70,6 +78,8 @@ fn describe(schema: &Schema) -> Vec<TableColumn> {
             name: field.name().clone(),
             kind: field.data_type().to_string(),
             content: content(field.data_type()),
+            measure: measure(field.data_type()),
+            left_out: left_out(field.data_type()),
         })
         .collect()
 }
@@ -84,6 +94,32 @@ fn content(kind: &DataType) -> Content {
     }
 }
 
-fn broken(file: &Path, source: ParquetError) -> LoadError {
-    LoadError::Parquet { path: file.to_path_buf(), source }
+fn measure(kind: &DataType) -> ColumnKind {
+    match kind {
+        DataType::Boolean => ColumnKind::Boolean,
+        DataType::Dictionary(_, values) => measure(values),
+        _ => ColumnKind::Number,
+    }
+}
+
+/// Why a glob does not pick a column up. Nobody expects it to pick up text and times.
+fn left_out(kind: &DataType) -> Option<String> {
+    let advice = match kind {
+        DataType::Null => return Some(EMPTY.to_owned()),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => return None,
+        DataType::Dictionary(_, values) => return left_out(values),
+        kind if kind.is_temporal() || content(kind) == Content::Numbers => return None,
+        DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::FixedSizeList(..)
+        | DataType::ListView(_)
+        | DataType::LargeListView(_) => "give every element a column of its own",
+        DataType::Decimal256(..) => "write it as Decimal128 or as floating point",
+        _ => "write it as numbers, or list the features without it",
+    };
+    Some(format!("its type is {kind}, which is not read; {advice}"))
+}
+
+fn broken(file: &SourceFile, source: ParquetError) -> LoadError {
+    LoadError::Parquet { path: file.path().to_path_buf(), source }
 }

@@ -15,6 +15,7 @@ mod plan;
 mod ranges;
 mod reader;
 mod roster;
+mod series;
 mod server;
 mod session;
 mod share;
@@ -30,11 +31,11 @@ pub use reader::{Columns, PostgresReader};
 pub(crate) use server::server_name;
 
 use crate::{
-    LoadError, SourceSettings, assemble::Table, copy::packed::common_kind, progress::Tell,
-    rows::RowStore,
+    LoadError, SourceSettings, assemble::Table, copy::packed::common_kind, error::chain,
+    progress::Tell, request::Request, rows::RowStore,
 };
 use crew::{Crew, Event, Order};
-use millstream_stage::TimeKind;
+use millstream_stage::{TimeKind, Warnings};
 use plan::Plan;
 use server::Server;
 use session::{Session, is_cancelled};
@@ -61,21 +62,20 @@ impl From<LoadError> for Broken {
 }
 
 /// Reads the table or query.
-pub(crate) fn read(
-    settings: &SourceSettings,
-    required: &[String],
-    tell: &mut Tell<'_>,
-) -> Result<Table, LoadError> {
-    let server = Server::new(settings)?;
+pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
+    let server = Server::new(request.settings, request.warnings)?;
     let mut restarts = 0;
     loop {
-        match attempt(&server, settings, required, restarts > 0, tell) {
+        match attempt(&server, request, restarts > 0, tell) {
             Ok(table) => return Ok(table),
             Err(Broken::Failed(error)) => return Err(error),
             Err(Broken::Lost(error)) if restarts < RESTARTS => {
                 restarts += 1;
-                let server = server.name();
-                tracing::warn!(server, restarts, %error, "the snapshot is lost: starting again");
+                request.warnings.warn(format!(
+                    "{} lost the snapshot that was being read, so the load started again in a new one (time {restarts} of at most {RESTARTS}): {}",
+                    server.name(),
+                    chain(&error)
+                ));
             }
             Err(Broken::Lost(error @ LoadError::Snapshot { .. })) => return Err(error),
             // A limit of the server's is what to read about, not what became of the snapshot.
@@ -88,12 +88,13 @@ pub(crate) fn read(
     }
 }
 
-/// What the server that `source.url` names says it is: a way to find out whether it can be reached.
+/// What the server that `source.url` names says it is: a way to find out whether it can be reached,
+/// and what is to be said about the way there.
 ///
 /// # Errors
 /// Whatever keeps it from being reached.
-pub fn server_version(settings: &SourceSettings) -> Result<String, LoadError> {
-    let server = Server::new(settings)?;
+pub fn server_version(settings: &SourceSettings, warnings: &Warnings) -> Result<String, LoadError> {
+    let server = Server::new(settings, warnings)?;
     let mut session = Session::begin(&server, server.connect()?, None, None)?;
     let rows = session.text_rows("SELECT version()", "say its version")?;
     Ok(rows.into_iter().flatten().flatten().next().unwrap_or_default())
@@ -109,7 +110,8 @@ pub fn copy_commands(
     required: &[String],
 ) -> Result<Vec<String>, LoadError> {
     settings.check()?;
-    let server = Server::new(settings)?;
+    // Whoever loads hears what there is to say.
+    let server = Server::new(settings, &Warnings::default())?;
     let mut session = Session::begin(&server, server.connect()?, None, None)?;
     let plan = Plan::new(&mut session, settings, required)?;
     Ok(plan.tasks.list.into_iter().map(|task| task.copy).collect())
@@ -118,11 +120,11 @@ pub fn copy_commands(
 /// Reads everything in one snapshot.
 fn attempt(
     server: &Server,
-    settings: &SourceSettings,
-    required: &[String],
+    request: &Request<'_>,
     again: bool,
     tell: &mut Tell<'_>,
 ) -> Result<Table, Broken> {
+    let Request { settings, required, .. } = *request;
     let mut crew = Crew::start(Order {
         server: server.clone(),
         settings: settings.clone(),
@@ -171,15 +173,25 @@ fn attempt(
     drop(crew);
     let plan = plan.expect("tasks are done after the plan is made");
     let place = plan.columns.place.clone();
-    let Some(time_kind) = time_kind else { return Err(LoadError::NoRows { place }.into()) };
+    let rows: Vec<RowStore> = parts.into_iter().flatten().collect();
+    let loaded: Vec<String> = rows.iter().flat_map(RowStore::names).cloned().collect();
+    let known = match plan.filter.absent(&loaded).is_empty() {
+        true => Vec::new(),
+        false => series::names(server, &plan.columns, settings),
+    };
+    // Without rows it does not matter what their times would have been.
+    let time_kind = time_kind.unwrap_or(TimeKind::Integer);
     Ok(Table {
         place,
         series_column: settings.series_column().map(str::to_owned),
         time_column: settings.time.clone(),
         time_kind,
         columns: plan.columns.value_names(),
+        kinds: plan.columns.value_kinds(),
         inputs: plan.inputs,
-        rows: parts.into_iter().flatten().collect(),
+        rows,
+        known,
         filter: Arc::clone(&plan.filter),
+        left_out: plan.left_out.clone(),
     })
 }

@@ -52,7 +52,17 @@ impl Tell<'_> {
         expected: Option<u64>,
         bytes: Option<u64>,
     ) -> Result<(), LoadError> {
-        match (self.0)(LoadProgress { rows, expected, bytes, origin: Origin::Source }) {
+        self.tell(LoadProgress { rows, expected, bytes, origin: Origin::Source })
+    }
+
+    /// Tells how many of all rows have been written to the cache.
+    pub(crate) fn written(&mut self, rows: u64, all: u64) -> Result<(), LoadError> {
+        let (expected, bytes) = (Some(all), None);
+        self.tell(LoadProgress { rows, expected, bytes, origin: Origin::Writing })
+    }
+
+    fn tell(&mut self, progress: LoadProgress) -> Result<(), LoadError> {
+        match (self.0)(progress) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(LoadError::Interrupted),
         }

@@ -35,7 +35,7 @@ pub(crate) struct Chunk {
 
 /// Series names in order of first appearance.
 #[derive(Debug, Default)]
-struct SeriesNames {
+pub(crate) struct SeriesNames {
     names: Vec<String>,
     codes: HashMap<String, u32>,
     /// Neighbouring rows mostly share their series.
@@ -174,7 +174,13 @@ impl Chunk {
 }
 
 impl SeriesNames {
-    fn code(&mut self, name: &str) -> u32 {
+    /// The names; a code is a position in this list.
+    pub(crate) fn into_names(self) -> Vec<String> {
+        self.names
+    }
+
+    /// The code for a series, new or known.
+    pub(crate) fn code(&mut self, name: &str) -> u32 {
         if self.names.get(self.last as usize).is_some_and(|last| last == name) {
             return self.last;
         }

@@ -69,6 +69,12 @@ pub struct SourceSettings {
     pub features: Vec<String>,
     /// Series to read; empty for all. Default: all.
     pub symbols: Vec<String>,
+    /// Whether it is an error that one of [`symbols`](Self::symbols) has no rows, and not a warning.
+    /// Default: `false`.
+    pub symbols_required: bool,
+    /// Texts that mean "missing" in a `csv` file, besides nothing at all, `NA`, `N/A`, `null`, `NULL`,
+    /// `None` and `-`. Default: none.
+    pub na: Vec<String>,
     /// First time to read (inclusive): a date, a timestamp or, for integer times, an integer.
     pub from: Option<String>,
     /// Time to stop before (exclusive), written as [`from`](Self::from).
@@ -121,6 +127,8 @@ impl Default for SourceSettings {
             time: "trade_date".to_owned(),
             features: vec!["*".to_owned()],
             symbols: Vec::new(),
+            symbols_required: false,
+            na: Vec::new(),
             from: None,
             to: None,
             connections: NonZeroUsize::new(2).expect("the defaults are not zero"),
@@ -173,6 +181,13 @@ impl SourceSettings {
                 expected: "no server is faster for more than 256 of them",
             });
         }
+        if self.symbols_required && self.symbols.is_empty() {
+            return Err(LoadError::Setting {
+                key: "symbols_required",
+                value: "true".to_owned(),
+                expected: "source.symbols names none, so none is required; set that too, or set this to false",
+            });
+        }
         if self.series_column().is_none() && !self.symbols.is_empty() {
             return Err(LoadError::Setting {
                 key: "symbols",
@@ -183,13 +198,14 @@ impl SourceSettings {
         Ok(())
     }
 
-    /// These settings reduced to what decides which rows come out: keys of other kinds and the
-    /// cache folder are dropped, and the connection string is rewritten without its password.
+    /// These settings reduced to what decides which rows come out: keys of other kinds, the cache
+    /// folder and what is asked of the rows afterwards are dropped, and the connection string is rewritten without its password.
     pub(crate) fn canonical(&self) -> Result<SourceSettings, LoadError> {
         let standard = SourceSettings::default();
         let mut kept = SourceSettings {
             series: self.series_column().map(str::to_owned),
             cache: String::new(),
+            symbols_required: false,
             connections: standard.connections,
             ..self.clone()
         };
@@ -200,6 +216,9 @@ impl SourceSettings {
         }
         if !matches!(kept.kind, SourceKind::Parquet | SourceKind::Csv) {
             kept.path = None;
+        }
+        if kept.kind != SourceKind::Csv {
+            kept.na.clear();
         }
         if kept.kind != SourceKind::Generate {
             kept.generate = standard.generate;
@@ -216,7 +235,7 @@ mod tests {
     fn every_key_is_in_the_serialised_default() {
         let value = serde_json::to_value(SourceSettings::default()).unwrap();
         let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(keys.len(), 15);
+        assert_eq!(keys.len(), 17);
         assert!(value["where"].is_null() && keys.contains(&"where"));
         assert_eq!(value["kind"], "generate");
         assert_eq!(value["generate"]["series"], 500);

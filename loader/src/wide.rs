@@ -6,7 +6,7 @@
 use crate::{
     LoadError, decimal,
     filter::RowFilter,
-    rows::{RowStore, panel_value},
+    rows::{RowStore, SeriesNames, panel_value},
     time::{self, DAY},
 };
 use arrow::{
@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(crate) const BATCH_ROWS: usize = 2048;
 
 /// What a cell of a text column may hold instead of a number, besides nothing.
-pub(crate) const MISSING: [&str; 6] = ["NA", "N/A", "null", "NULL", "None", "-"];
+const MISSING: [&str; 6] = ["NA", "N/A", "null", "NULL", "None", "-"];
 
 /// The columns to take from every batch, by name.
 #[derive(Debug, Clone)]
@@ -29,6 +29,8 @@ pub(crate) struct WideColumns {
     pub(crate) series: Option<String>,
     pub(crate) time: String,
     pub(crate) values: Vec<String>,
+    /// What may stand in a text column for a missing number, besides the usual.
+    pub(crate) na: Vec<String>,
 }
 
 /// Collects the rows of wide batches.
@@ -37,6 +39,8 @@ pub(crate) struct WideRows {
     columns: WideColumns,
     filter: RowFilter,
     store: RowStore,
+    /// Where only some series are wanted, the names of all.
+    known: SeriesNames,
     time_kind: Option<TimeKind>,
     place: String,
     /// Rows of this place that were seen, wanted or not.
@@ -51,6 +55,7 @@ impl WideRows {
             columns,
             filter,
             store,
+            known: SeriesNames::default(),
             time_kind: None,
             place: String::new(),
             seen: 0,
@@ -69,10 +74,10 @@ impl WideRows {
         self.store.rows()
     }
 
-    /// The rows, what their times are, and the filter that chose them. The kind is `None` when no
-    /// row was seen.
-    pub(crate) fn finish(self) -> (RowStore, Option<TimeKind>, RowFilter) {
-        (self.store, self.time_kind, self.filter)
+    /// The rows, what their times are (`None` when no row was seen), the filter that chose them and
+    /// the names that it chose from.
+    pub(crate) fn finish(self) -> (RowStore, Option<TimeKind>, RowFilter, Vec<String>) {
+        (self.store, self.time_kind, self.filter, self.known.into_names())
     }
 
     /// Adds the wanted rows of a batch.
@@ -86,6 +91,9 @@ impl WideRows {
         let width = self.columns.values.len();
         for (row, time) in times.into_iter().enumerate() {
             let name = names.as_ref().map_or(ONE_SERIES, |names| names.value(row));
+            if self.filter.chooses_series() {
+                self.known.code(name);
+            }
             if self.filter.admits_time(time) && self.filter.admits_series(name) {
                 let code = self.store.code(name);
                 self.store.push(code, time).copy_from_slice(&self.block[row * width..][..width]);
@@ -255,11 +263,13 @@ impl WideRows {
                 let texts = column.as_string::<i32>();
                 for (row, cell) in cells {
                     let text = texts.value(row);
-                    let number = parse_number(text).ok_or_else(|| LoadError::BadNumber {
-                        place: self.place.clone(),
-                        row: self.number(row),
-                        column: name.to_owned(),
-                        value: text.to_owned(),
+                    let number = parse_number(text, &self.columns.na).ok_or_else(|| {
+                        LoadError::BadNumber {
+                            place: self.place.clone(),
+                            row: self.number(row),
+                            column: name.to_owned(),
+                            value: text.to_owned(),
+                        }
                     })?;
                     *cell = panel_value(number);
                 }
@@ -349,10 +359,15 @@ fn is_series_key(kind: &DataType) -> bool {
     }
 }
 
+/// Whether a cell without blanks around it stands for no number.
+pub(crate) fn is_missing(text: &str, na: &[String]) -> bool {
+    text.is_empty() || MISSING.contains(&text) || na.iter().any(|missing| missing == text)
+}
+
 /// Reads a number as people write them in text files: missing is NaN, a truth value 1 or 0.
-pub(crate) fn parse_number(text: &str) -> Option<f64> {
+pub(crate) fn parse_number(text: &str, na: &[String]) -> Option<f64> {
     let text = text.trim();
-    if text.is_empty() || MISSING.contains(&text) {
+    if is_missing(text, na) {
         return Some(f64::NAN);
     }
     match text.parse() {

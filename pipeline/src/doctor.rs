@@ -3,6 +3,7 @@
 use crate::{device, failure::Failure, settings::Settings, threads::share};
 use millstream_loader::SourceKind;
 use millstream_prefetch::{CudaDevice, cuda_devices};
+use millstream_stage::Warnings;
 use serde::Serialize;
 use std::{fs, path::Path};
 
@@ -110,7 +111,7 @@ fn database(settings: &Settings) -> Finding {
     if settings.source.kind != SourceKind::Postgres {
         return Finding::ok(what, "not needed: source.kind is not \"postgres\"");
     }
-    match millstream_loader::server_version(&settings.source) {
+    match millstream_loader::server_version(&settings.source, &Warnings::default()) {
         Ok(version) => Finding::ok(what, version),
         Err(error) => Finding::missing(what, Failure::from(error).to_string()),
     }

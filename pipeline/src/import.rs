@@ -7,6 +7,7 @@ use crate::{
     progress::{Display, grouped},
     settings::Settings,
 };
+use millstream_stage::Warnings;
 use std::process::ExitCode;
 
 /// Reads the source anew, or with `--verify` checks the cache.
@@ -18,7 +19,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     }
     interrupt::on_interrupt()?;
     let report = if args.verify {
-        millstream_loader::verify(&settings.source, &settings.target.columns)?
+        millstream_loader::verify(&settings.source, &settings.target.columns, &Warnings::default())?
     } else {
         let report = millstream_loader::import(
             &settings.source,
@@ -27,6 +28,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
                 display.loading(progress);
                 interrupt::go_on()
             },
+            &Warnings::default(),
         );
         display.done();
         report?

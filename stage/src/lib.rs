@@ -74,6 +74,7 @@ mod forecast_columns;
 mod lease;
 mod line;
 mod link;
+mod names;
 mod panel;
 mod part;
 mod plan;
@@ -93,6 +94,7 @@ pub use crate::{
     lease::{Lease, Pool},
     line::{Outcome, Pipeline, PipelineError},
     link::{Closed, Inlet, Outlet, Received, Truncated, link},
+    names::{NameError, NamePattern},
     panel::{ColumnKind, Panel, PanelError, PanelSchema, Piece, TimeKind},
     part::{Emit, Ending, Flow, Item, Sink, Source, Stage},
     plan::{BatchCounts, DataSchema, Padding, Phase, Plan, Tag, TargetKind, WindowCounts},

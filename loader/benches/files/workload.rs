@@ -3,6 +3,7 @@
 use crate::harness::Failure;
 use arrow::array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
 use millstream_loader::{SourceKind, SourceSettings, import};
+use millstream_stage::Warnings;
 use parquet::arrow::ArrowWriter;
 use std::{
     fs::{self, File},
@@ -45,7 +46,8 @@ impl Work {
             cache: text(&folder.path().join("cache")),
             ..SourceSettings::default()
         };
-        let report = import(&settings, &[], &mut |_| ControlFlow::Continue(()))?;
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let report = import(&settings, &[], go_on, &Warnings::default())?;
         let cache = report.cache.ok_or("the panel was not cached")?;
         let files = fs::read_dir(cache)?.map(|entry| Ok(entry?.path()));
         let mut shards: Vec<PathBuf> = files.collect::<Result<_, std::io::Error>>()?;

@@ -6,7 +6,7 @@
 
 use super::numeric::numeric;
 use crate::{rows::panel_value, time};
-use millstream_stage::TimeKind;
+use millstream_stage::{ColumnKind, TimeKind};
 use postgres::types::{Kind, Type};
 
 /// Microseconds from 1970-01-01 to 2000-01-01, PostgreSQL's epoch.
@@ -68,7 +68,7 @@ pub(crate) enum BadTime {
 }
 
 /// The type that a domain stands for; any other type stands for itself.
-pub(super) fn base(kind: &Type) -> &Type {
+pub(crate) fn base(kind: &Type) -> &Type {
     match kind.kind() {
         Kind::Domain(inner) => base(inner),
         _ => kind,
@@ -170,9 +170,23 @@ impl ValueField {
             ValueField::Array(_) => "one-dimensional array",
         }
     }
+
+    /// What its numbers are.
+    pub(crate) fn measure(self) -> ColumnKind {
+        let (ValueField::Scalar(scalar) | ValueField::Array(scalar)) = self;
+        scalar.measure()
+    }
 }
 
 impl Scalar {
+    fn measure(self) -> ColumnKind {
+        match self {
+            Scalar::Bool => ColumnKind::Boolean,
+            scalar if scalar.is_number() => ColumnKind::Number,
+            _ => ColumnKind::Time,
+        }
+    }
+
     fn of(kind: &Type) -> Option<Self> {
         match *base(kind) {
             Type::FLOAT4 => Some(Scalar::Float4),

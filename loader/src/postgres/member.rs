@@ -14,7 +14,7 @@ use super::{
     sql,
     wire::Wire,
 };
-use crate::LoadError;
+use crate::{LoadError, error::chain};
 use crossbeam_channel::Sender;
 use std::{
     sync::Arc,
@@ -123,7 +123,11 @@ impl Member {
             if failures >= most {
                 return Err(End::Failed(error));
             }
-            tracing::warn!(task, failures, error = chain(&error), "reading the task again");
+            let server = &self.order.server;
+            let (name, error_text) = (server.name(), chain(&error));
+            server.warnings().warn(format!(
+                "a connection to {name} broke, and what it was reading was read again: {error_text}"
+            ));
             self.roster.broke(error);
             self.roster.pause(&mut pause, PAUSES[1])?;
         }
@@ -189,17 +193,24 @@ impl Member {
                 Err(error) => error,
             };
             self.roster.left(self.number);
+            if self.roster.is_closed() {
+                return Err(End::Closed);
+            }
             if matches!(error, LoadError::Snapshot { .. }) {
                 self.roster.forget(&snapshot);
                 last = Some(error);
-            } else if is_transient(&error) && Instant::now() < deadline {
-                tracing::debug!(error = chain(&error), "connecting again");
+                continue;
+            }
+            server.warnings().warn(format!(
+                "{} did not let in all {} connections: {}",
+                server.name(),
+                plan.tasks.connections,
+                chain(&error)
+            ));
+            if is_transient(&error) && Instant::now() < deadline {
                 self.roster.pause(&mut pause, PAUSES[1])?;
                 last = Some(error);
-            } else if self.roster.is_closed() {
-                return Err(End::Closed);
             } else {
-                tracing::warn!(error = chain(&error), "going on with a connection less");
                 return Ok(None);
             }
         }
@@ -240,9 +251,4 @@ enum Unread {
     /// It may be read again: nobody has seen a row of it.
     Again(LoadError),
     Final(LoadError),
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

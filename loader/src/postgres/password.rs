@@ -7,6 +7,7 @@ use super::{
     parameters::Parameters,
     server::{Address, Environment},
 };
+use millstream_stage::Warnings;
 use std::{
     fs, io,
     os::unix::fs::PermissionsExt,
@@ -25,7 +26,11 @@ pub(super) struct Passwords {
 
 impl Passwords {
     /// Finds them; the password file is read only if nothing else gives a password.
-    pub(super) fn find(parameters: &Parameters, environment: &Environment) -> Self {
+    pub(super) fn find(
+        parameters: &Parameters,
+        environment: &Environment,
+        warnings: &Warnings,
+    ) -> Self {
         let in_url = parameters.get("password").map(|password| password.as_bytes().to_vec());
         let given = in_url.or_else(|| environment.password.clone().filter(|p| !p.is_empty()));
         if given.is_some() {
@@ -34,8 +39,8 @@ impl Passwords {
         let named = parameters.get("passfile").map(PathBuf::from).or(environment.passfile.clone());
         let usual = || environment.home.as_ref().map(|home| home.join(".pgpass"));
         let file = match (&named, usual()) {
-            (Some(path), _) => read_file(path, true),
-            (None, Some(path)) => read_file(&path, false),
+            (Some(path), _) => read_file(path, true, warnings),
+            (None, Some(path)) => read_file(&path, false, warnings),
             (None, None) => Vec::new(),
         };
         Passwords { given, file }
@@ -66,24 +71,23 @@ fn names_of(address: &Address) -> impl Iterator<Item = &str> {
 
 /// The bytes of a password file, or none if it is not there or not to be trusted. A file that
 /// somebody named and that cannot be read is worth a warning; the usual one may be absent.
-fn read_file(path: &Path, named: bool) -> Vec<u8> {
+fn read_file(path: &Path, named: bool, warnings: &Warnings) -> Vec<u8> {
     let shown = path.display();
+    let ignored = |why: &str| warnings.warn(format!("the password file {shown} is ignored: {why}"));
     let read = fs::metadata(path).and_then(|found| {
         if !found.is_file() {
-            tracing::warn!("ignoring the password file {shown}: it is not a plain file");
+            ignored("it is not a plain file");
             return Ok(Vec::new());
         }
         if found.permissions().mode() & 0o077 != 0 {
-            tracing::warn!(
-                "ignoring the password file {shown}: group or others may use it; run `chmod 600 {shown}`"
-            );
+            ignored(&format!("group or others may use it; run `chmod 600 {shown}`"));
             return Ok(Vec::new());
         }
         fs::read(path)
     });
     read.unwrap_or_else(|error| {
         if named || error.kind() != io::ErrorKind::NotFound {
-            tracing::warn!("ignoring the password file {shown}: {error}");
+            ignored(&error.to_string());
         }
         Vec::new()
     })
@@ -122,15 +126,6 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{
-        fmt,
-        sync::{Arc, Mutex},
-    };
-    use tracing::{
-        Event, Metadata, Subscriber,
-        field::{Field, Visit},
-        span::{Attributes, Id, Record},
-    };
 
     fn address(host: &str) -> Address {
         Address { host: host.to_owned(), hostaddr: None, port: 5432 }
@@ -188,7 +183,8 @@ mod tests {
     }
 
     fn check_found(url: &str, environment: &Environment, expected: Option<&str>) {
-        let passwords = Passwords::find(&Parameters::parse(url).unwrap(), environment);
+        let passwords =
+            Passwords::find(&Parameters::parse(url).unwrap(), environment, &Warnings::default());
         let found = passwords.of(&address("db"), "prices", "ann");
         assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{url}");
     }
@@ -219,45 +215,20 @@ mod tests {
 
     #[test]
     fn a_password_file_that_others_may_use_is_ignored() {
-        let dir = tempfile::tempdir().unwrap();
+        let (dir, warnings) = (tempfile::tempdir().unwrap(), Warnings::default());
         for mode in [0o640, 0o604, 0o620, 0o610] {
             let path = write(dir.path(), "passwords", mode);
-            assert!(read_file(&path, true).is_empty(), "{mode:o}");
+            assert!(read_file(&path, true, &warnings).is_empty(), "{mode:o}");
         }
-        assert!(!read_file(&write(dir.path(), "passwords", 0o600), true).is_empty());
-        assert!(read_file(dir.path(), true).is_empty());
-    }
-
-    /// Keeps what is logged.
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<String>>>);
-
-    impl Visit for Log {
-        fn record_debug(&mut self, _field: &Field, value: &dyn fmt::Debug) {
-            self.0.lock().unwrap().push(format!("{value:?}"));
-        }
-    }
-
-    impl Subscriber for Log {
-        fn enabled(&self, _: &Metadata<'_>) -> bool {
-            true
-        }
-        fn new_span(&self, _: &Attributes<'_>) -> Id {
-            Id::from_u64(1)
-        }
-        fn record(&self, _: &Id, _: &Record<'_>) {}
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-        fn event(&self, event: &Event<'_>) {
-            event.record(&mut self.clone());
-        }
-        fn enter(&self, _: &Id) {}
-        fn exit(&self, _: &Id) {}
+        let path = write(dir.path(), "passwords", 0o600);
+        assert!(!read_file(&path, true, &warnings).is_empty());
+        assert!(read_file(dir.path(), true, &warnings).is_empty());
     }
 
     fn check_warned(path: &Path, named: bool, expected: Option<&str>) {
-        let log = Log::default();
-        tracing::subscriber::with_default(log.clone(), || read_file(path, named));
-        let lines = log.0.lock().unwrap().clone();
+        let warnings = Warnings::default();
+        read_file(path, named, &warnings);
+        let lines = warnings.all();
         assert_eq!(lines.len(), usize::from(expected.is_some()), "{lines:?}");
         for (line, expected) in lines.iter().zip(expected) {
             assert!(line.contains(expected) && !line.contains("from-file"), "{line}");

@@ -13,12 +13,13 @@ use crate::{
     columns::{Content, Selection, TableColumn},
     copy::{
         CopyColumns, ValueColumn,
-        fields::{TimeField, ValueField},
+        fields::{TimeField, ValueField, base},
         key::KeyField,
     },
     filter::RowFilter,
 };
-use ::postgres::types::Type;
+use ::postgres::types::{Kind, Type};
+use millstream_stage::ColumnKind;
 use std::sync::Arc;
 
 /// What to read.
@@ -29,6 +30,8 @@ pub(crate) struct Plan {
     /// How many of the values a model sees.
     pub(crate) inputs: usize,
     pub(crate) tasks: Tasks,
+    /// What to say about columns that a glob did not pick up.
+    pub(crate) left_out: Vec<String>,
     /// The table to lock before a snapshot is taken or adopted.
     pub(crate) lock: Option<String>,
     /// A statement that reads nothing, but after which nothing that a task reads can be rewritten
@@ -54,6 +57,9 @@ impl Plan {
                 name: column.name().to_owned(),
                 kind: column.type_().name().to_owned(),
                 content: content(column.type_()),
+                measure: ValueField::of(column.type_())
+                    .map_or(ColumnKind::Number, ValueField::measure),
+                left_out: left_out(column.type_()),
             })
             .collect();
         let chosen = Selection::choose(&table, settings, required, &relation.place)?;
@@ -75,6 +81,7 @@ impl Plan {
             filter: Arc::new(filter),
             inputs,
             tasks,
+            left_out: chosen.left_out,
             lock: sql::table_to_lock(settings)?,
             hold,
         })
@@ -88,6 +95,22 @@ fn content(kind: &Type) -> Content {
         Some(_) => Content::OnRequest,
         None => Content::Other,
     }
+}
+
+/// Why a glob does not pick a column up. Nobody expects it to pick up text, times and the like.
+fn left_out(kind: &Type) -> Option<String> {
+    const NO_NUMBERS: [Type; 5] = [Type::JSON, Type::JSONB, Type::XML, Type::BYTEA, Type::TIMETZ];
+    let element = match base(kind).kind() {
+        Kind::Array(element) => base(element),
+        _ => base(kind),
+    };
+    let expected = ValueField::of(kind).is_none()
+        && KeyField::of(element).is_none()
+        && !NO_NUMBERS.contains(element);
+    let name = kind.name();
+    expected.then(|| {
+        format!("its type is {name}, which is not read; cast it to a number in source.query, or list the features without it")
+    })
 }
 
 /// How to decode the chosen columns, or which of them cannot be.

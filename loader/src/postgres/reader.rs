@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{LoadError, SourceSettings, copy::typed};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use millstream_stage::Warnings;
 use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
 /// The columns of record batches.
@@ -50,6 +51,7 @@ pub struct PostgresReader {
     schema: SchemaRef,
     unfinished: usize,
     rows: u64,
+    warnings: Warnings,
 }
 
 impl PostgresReader {
@@ -74,7 +76,8 @@ impl PostgresReader {
         rows: NonZeroUsize,
     ) -> Result<Self, LoadError> {
         settings.check()?;
-        let server = Server::new(settings)?;
+        let warnings = Warnings::default();
+        let server = Server::new(settings, &warnings)?;
         let layout = match columns {
             Columns::Packed => Layout::Packed { rows: rows.get() },
             Columns::Wide => Layout::Wide { rows: rows.get() },
@@ -103,7 +106,7 @@ impl PostgresReader {
             Columns::Wide => typed::schema(&plan.columns),
         };
         let unfinished = plan.tasks.list.len();
-        Ok(PostgresReader { crew: Some(crew), plan, schema, unfinished, rows: 0 })
+        Ok(PostgresReader { crew: Some(crew), plan, schema, unfinished, rows: 0, warnings })
     }
 
     /// The columns of every batch.
@@ -117,6 +120,12 @@ impl PostgresReader {
     #[must_use]
     pub fn expected_rows(&self) -> Option<u64> {
         self.plan.tasks.rows
+    }
+
+    /// What a person should know about the connections so far.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.all()
     }
 
     /// Lets go of the connections.

@@ -10,11 +10,12 @@ use super::{
     tls::Tls,
     wire::{self, CancelToken, ConnectError, Wire},
 };
-use crate::{LoadError, SourceSettings};
+use crate::{LoadError, SourceSettings, error::chain};
 use ::postgres::{
     NoTls,
     config::{LoadBalanceHosts, SslMode},
 };
+use millstream_stage::Warnings;
 use std::{
     env,
     error::Error as _,
@@ -62,6 +63,7 @@ pub(crate) struct Server {
     hosts: Vec<Host>,
     tls: Tls,
     connector: MakeRustlsConnect,
+    warnings: Warnings,
 }
 
 /// One of the places a server may be at.
@@ -94,19 +96,24 @@ impl Environment {
 }
 
 impl Server {
-    /// Reads `source.url`, finds the password and reads root certificates.
-    pub(crate) fn new(settings: &SourceSettings) -> Result<Self, LoadError> {
-        Self::with(settings, &Environment::of_process())
+    /// Reads `source.url`, finds the password and reads root certificates. What a person should
+    /// know about the way there, now and later, goes to `warnings`.
+    pub(crate) fn new(settings: &SourceSettings, warnings: &Warnings) -> Result<Self, LoadError> {
+        Self::with(settings, &Environment::of_process(), warnings)
     }
 
-    fn with(settings: &SourceSettings, environment: &Environment) -> Result<Self, LoadError> {
+    fn with(
+        settings: &SourceSettings,
+        environment: &Environment,
+        warnings: &Warnings,
+    ) -> Result<Self, LoadError> {
         let parameters = parameters(settings)?;
         let target = Target::new(&parameters)?;
         let mut tls = Tls::new(&parameters, environment.home.as_deref())?;
         if target.addresses.iter().all(Address::is_socket) {
             tls = Tls::off();
         }
-        let passwords = Passwords::find(&parameters, environment);
+        let passwords = Passwords::find(&parameters, environment, warnings);
         let common = common_config(&parameters)?;
         let host = |address: &Address| {
             let mut config = common.clone();
@@ -125,12 +132,18 @@ impl Server {
             hosts: target.addresses.iter().map(host).collect(),
             connector: tls.connector()?,
             tls,
+            warnings: warnings.clone(),
         })
     }
 
     /// `postgres://user@host:port/database`.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Where to say what a person should know.
+    pub(crate) fn warnings(&self) -> &Warnings {
+        &self.warnings
     }
 
     /// Connects to the first host that lets us in.
@@ -144,10 +157,7 @@ impl Server {
         for host in others {
             match self.attempt(host) {
                 Ok(client) => return Ok(client),
-                Err(error) => {
-                    let error: &dyn std::error::Error = &error;
-                    tracing::warn!(error, "trying the next host");
-                }
+                Err(error) => self.warnings.warn(format!("{}; tried the next host", chain(&error))),
             }
         }
         self.attempt(last)
@@ -180,7 +190,12 @@ impl Server {
     fn attempt(&self, host: &Host) -> Result<Wire, LoadError> {
         let server = host.name.clone();
         let error = match Wire::connect(&host.config, self.connector.clone()) {
-            Ok(wire) => return Ok(wire),
+            Ok(wire) => {
+                if self.tls.prefers() && wire.is_exposed() {
+                    self.warnings.warn(format!("the connection to {server} is not encrypted, as it offers no TLS; switch it on there (ssl = on), or set sslmode=disable in source.url if you trust the network"));
+                }
+                return Ok(wire);
+            }
             Err(ConnectError::NoAnswer) => return Err(LoadError::NoAnswer { server }),
             Err(ConnectError::Unreachable(source)) => {
                 return Err(LoadError::Unreachable { server, source });
@@ -192,8 +207,7 @@ impl Server {
         if self.tls.allows_plain(&error)
             && let Ok(wire) = Wire::connect(&plain, NoTls)
         {
-            let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, server, "connected without encryption, as sslmode=prefer allows");
+            self.warnings.warn(format!("the connection to {server} is not encrypted, as sslmode=prefer allows, since with encryption it failed: {}", chain(&error)));
             return Ok(wire);
         }
         Err(match self.tls.explain(&server, error) {

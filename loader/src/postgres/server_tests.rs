@@ -21,7 +21,7 @@ fn settings(url: &str) -> SourceSettings {
 }
 
 fn server(url: &str) -> Result<Server, LoadError> {
-    Server::with(&settings(url), &Environment::default())
+    Server::with(&settings(url), &Environment::default(), &Warnings::default())
 }
 
 fn check_name(url: &str, expected: &str) {
@@ -61,7 +61,8 @@ fn values_that_cannot_be_used_are_named_by_their_key() {
     check_refused("host=a target_session_attrs=primary", "any, read-write or read-only");
     check_refused("host=a tcp_user_timeout=1s", "a number of milliseconds");
     check_refused("host=localhost password=a hush=b", "not a PostgreSQL connection string");
-    let error = Server::new(&SourceSettings { url: None, ..settings("") }).unwrap_err();
+    let without = SourceSettings { url: None, ..settings("") };
+    let error = Server::new(&without, &Warnings::default()).unwrap_err();
     assert!(error.to_string().contains("needs source.url"), "{error}");
 }
 

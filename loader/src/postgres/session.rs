@@ -13,6 +13,7 @@ use crate::{
     copy::{CopyDecoder, DecodeRow},
 };
 use ::postgres::{SimpleQueryMessage, Statement, error::SqlState};
+use millstream_stage::Warnings;
 use std::ops::ControlFlow;
 
 /// Limits of the server that would end a long read, lifted as `pg_dump` lifts them, unless the user
@@ -148,6 +149,11 @@ impl Session {
                 Err(LoadError::Stream { server: self.name(), place, source })
             }
         }
+    }
+
+    /// Where to say what a person should know.
+    pub(crate) fn warnings(&self) -> &Warnings {
+        self.server.warnings()
     }
 
     /// What ends the running statement from another connection.

@@ -45,6 +45,14 @@ enum Address {
 }
 
 impl Place {
+    /// Whether it is on this machine.
+    pub(super) fn is_local(&self) -> bool {
+        match &self.address {
+            Address::Tcp(address) => address.ip().is_loopback(),
+            Address::Unix(_) => true,
+        }
+    }
+
     /// The addresses of a configuration's only host, in the order in which to try them.
     pub(super) async fn all(config: &Config) -> io::Result<Vec<Place>> {
         let port = config.get_ports().first().copied().unwrap_or(5432);

@@ -117,6 +117,11 @@ impl Draw {
         Open(self)
     }
 
+    /// Whether all that passes is for `tokio-postgres` alone: it is encrypted.
+    pub(super) fn is_opaque(&self) -> bool {
+        lock(&self.0).front == Front::Opaque
+    }
+
     /// Whether the server is sending data, so that nobody but the drawer has anything to do.
     pub(super) fn flows(&self) -> bool {
         matches!(lock(&self.0).front, Front::Data(_))

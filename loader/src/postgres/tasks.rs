@@ -72,16 +72,27 @@ pub(super) fn cut(
     rows: &Rows,
     settings: &SourceSettings,
 ) -> Result<Tasks, LoadError> {
+    let connections = settings.connections.get();
     let table = match &settings.table {
         Some(_) => table(session, relation)?,
         None => None,
     };
     let plan = explain(session, &rows.select_all(), relation)?;
     let one = Ok(Tasks::one(rows, plan.rows as u64));
+    let small = plan.rows * (row_bytes(columns) as f64) < TASK_BYTES[0] as f64 && plan.cost < 1e4;
+    let say_one = |session: &Session, why: &str| {
+        if connections > 1 && !small {
+            let place = &relation.place;
+            session.warnings().warn(format!("{place} is read over one connection and not over {connections}: {why}; set source.connections = 1 to be told no more"));
+        }
+    };
     if plan.may_differ() {
+        say_one(
+            session,
+            "with a LIMIT, a window function, now() and the like it need not give the same rows to each",
+        );
         return one;
     }
-    let connections = settings.connections.get();
     if let Some(table) = table.filter(|table| table.has_pages)
         // Nodes below a scan would be run once for each range, and need not give the same.
         && plan.nodes == ["Seq Scan"]
@@ -90,11 +101,9 @@ pub(super) fn cut(
     }
     // The transaction of a foreign server is another one for each of our connections, and so is
     // what it sees: only one of them may ask, and only once.
-    if plan.has("Foreign Scan") && connections > 1 {
-        let place = &relation.place;
-        tracing::info!(place, "foreign tables share no snapshot: reading over one connection");
+    if plan.has("Foreign Scan") {
+        say_one(session, "connections share no snapshot of a foreign table");
     }
-    let small = plan.rows * (row_bytes(columns) as f64) < TASK_BYTES[0] as f64 && plan.cost < 1e4;
     if plan.has("Foreign Scan") || small || connections == 1 {
         return one;
     }

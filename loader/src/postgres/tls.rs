@@ -113,6 +113,11 @@ impl Tls {
         Tls { mode: Mode::Disable, roots: None }
     }
 
+    /// Whether a connection without encryption will do, but is not what was hoped for.
+    pub(super) fn prefers(&self) -> bool {
+        self.mode == Mode::Prefer
+    }
+
     /// What the `postgres` crate must do about it.
     pub(super) fn ssl_mode(&self) -> SslMode {
         match self.mode {

@@ -161,6 +161,12 @@ impl Wire {
         CancelToken { token: self.client().cancel_token(), place: self.place.clone() }
     }
 
+    /// Whether somebody between here and the server could read along: it is not encrypted, and
+    /// leaves this machine.
+    pub(crate) fn is_exposed(&self) -> bool {
+        !self.place.is_local() && !self.draw.is_opaque()
+    }
+
     /// Whether the connection is gone.
     pub(crate) fn is_closed(&self) -> bool {
         self.client().is_closed()

@@ -2,10 +2,10 @@
 
 use crate::support::{load, rows};
 use millstream_loader::{
-    GenerateSettings, LoadError, LoadProgress, Loader, Origin, SourceKind, SourceSettings, import,
-    verify,
+    GenerateSettings, ImportReport, LoadError, LoadProgress, Loader, Origin, SourceKind,
+    SourceSettings, import, verify,
 };
-use millstream_stage::Source;
+use millstream_stage::{Source, Warnings};
 use std::{
     fs,
     ops::ControlFlow,
@@ -32,6 +32,11 @@ fn target() -> Vec<String> {
     vec!["close_pct".to_owned()]
 }
 
+fn import_now(settings: &SourceSettings) -> ImportReport {
+    let go_on = &mut |_| ControlFlow::Continue(());
+    import(settings, &target(), go_on, &Warnings::default()).unwrap()
+}
+
 /// Loads and says where the rows came from.
 fn load_from(settings: &SourceSettings) -> (Origin, u64) {
     let (sender, receiver) = mpsc::channel();
@@ -43,9 +48,12 @@ fn load_from(settings: &SourceSettings) -> (Origin, u64) {
     ));
     let panel = loader.next().unwrap().unwrap();
     drop(loader);
-    let last = receiver.iter().last().unwrap();
+    let told: Vec<LoadProgress> = receiver.iter().collect();
+    let (first, last) = (told[0], told[told.len() - 1]);
     assert_eq!(last.rows, panel.row_count() as u64);
-    (last.origin, last.rows)
+    let writes = first.origin == Origin::Source && !settings.cache.is_empty();
+    assert_eq!(last.origin, if writes { Origin::Writing } else { first.origin });
+    (first.origin, last.rows)
 }
 
 fn only_entry(cache: &Path) -> PathBuf {
@@ -80,7 +88,10 @@ fn other_settings_and_targets_are_other_panels() {
     let mut fewer = base.clone();
     fewer.symbols = vec!["S001".to_owned()];
     assert_eq!(load_from(&fewer).0, Origin::Source);
-    assert!(matches!(verify(&base, &["f001".to_owned()]), Err(LoadError::NoCache { .. })));
+    assert!(matches!(
+        verify(&base, &["f001".to_owned()], &Warnings::default()),
+        Err(LoadError::NoCache { .. })
+    ));
     assert_eq!(load_from(&base).0, Origin::Cache);
 }
 
@@ -106,7 +117,10 @@ fn check_damage(damage: impl Fn(&Path), expected: &str) {
     let settings = settings(dir.path());
     load(&settings).unwrap();
     damage(&only_entry(dir.path()).join("shard-0000.arrow"));
-    for error in [load(&settings).unwrap_err(), verify(&settings, &target()).unwrap_err()] {
+    for error in [
+        load(&settings).unwrap_err(),
+        verify(&settings, &target(), &Warnings::default()).unwrap_err(),
+    ] {
         let error = error.to_string();
         assert!(error.contains(expected), "{error}");
         assert!(
@@ -114,7 +128,7 @@ fn check_damage(damage: impl Fn(&Path), expected: &str) {
             "{error}"
         );
     }
-    import(&settings, &target(), &mut |_| ControlFlow::Continue(())).unwrap();
+    import_now(&settings);
     load(&settings).unwrap();
 }
 
@@ -175,16 +189,14 @@ fn import_replaces_a_panel_that_is_in_use() {
     let settings = settings(dir.path());
     let before = load(&settings).unwrap();
     let expected = rows(&before);
-    let report = import(&settings, &target(), &mut |_| ControlFlow::Continue(())).unwrap();
+    let report = import_now(&settings);
     assert_eq!(rows(&before), expected);
     assert_eq!((report.rows, report.series), (before.row_count() as u64, 300));
     assert_eq!(report.cache.as_deref(), Some(only_entry(dir.path()).as_path()));
-    let verified = verify(&settings, &target()).unwrap();
+    let verified = verify(&settings, &target(), &Warnings::default()).unwrap();
     assert_eq!((verified.rows, verified.bytes), (report.rows, report.bytes));
     let off = SourceSettings { cache: String::new(), ..settings };
-    let json =
-        serde_json::to_value(import(&off, &target(), &mut |_| ControlFlow::Continue(())).unwrap())
-            .unwrap();
+    let json = serde_json::to_value(import_now(&off)).unwrap();
     assert!(json["cache"].is_null() && json["bytes"] == report.bytes);
 }
 

@@ -6,6 +6,7 @@
 )]
 
 mod cache;
+mod changes;
 mod column_types;
 mod connect;
 mod files;
@@ -15,3 +16,4 @@ mod snapshot;
 mod stream;
 mod support;
 mod tasks;
+mod warnings;

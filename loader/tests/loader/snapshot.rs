@@ -8,7 +8,7 @@ use crate::support::{
     table,
 };
 use millstream_loader::{LoadError, LoadProgress, Loader, SourceSettings, copy_commands};
-use millstream_stage::{Panel, Source};
+use millstream_stage::{Panel, Source, Warnings};
 use postgres::{Client, NoTls};
 use std::{
     ops::ControlFlow,
@@ -100,9 +100,19 @@ fn slow(server: &Server) -> SourceSettings {
 /// Loads, and does something when the first rows have come.
 fn load_disturbed(
     settings: &SourceSettings,
+    disturb: impl FnMut(LoadProgress) -> ControlFlow<()> + Send + 'static,
+) -> Result<Panel, LoadError> {
+    load_warned(settings, &Warnings::default(), disturb)
+}
+
+/// The same, with a list for what is said.
+fn load_warned(
+    settings: &SourceSettings,
+    warnings: &Warnings,
     mut disturb: impl FnMut(LoadProgress) -> ControlFlow<()> + Send + 'static,
 ) -> Result<Panel, LoadError> {
     let loader = Loader::new(settings.clone(), vec!["close_pct".to_owned()]);
+    let loader = loader.warn_to(warnings.clone());
     let panel = loader.on_progress(Box::new(move |progress| {
         if progress.rows > 1_000 { disturb(progress) } else { ControlFlow::Continue(()) }
     }));
@@ -216,7 +226,8 @@ fn a_lost_snapshot_is_taken_anew() {
     let expected = load(&table(&server, "millstream_test_slow")).unwrap();
     let mut killer = connect(&server);
     let mut killed = 0;
-    let panel = load_disturbed(&slow(&server), move |_| {
+    let warnings = Warnings::default();
+    let panel = load_warned(&slow(&server), &warnings, move |_| {
         if killed == 0 {
             // All of them, and with them the snapshot. What is written now is seen by the next.
             killed = kill(&mut killer, "");
@@ -231,6 +242,9 @@ fn a_lost_snapshot_is_taken_anew() {
     assert_eq!(panel.schema().series.last().map(String::as_str), Some("ZZ"));
     assert_eq!(rows(&panel)[..45_000], rows(&expected));
     assert_eq!(panel.row_count(), 45_001);
+    let said = warnings.all();
+    let restarts = "the load started again in a new one (time 1 of at most 5): ";
+    assert!(said.iter().any(|line| line.contains(restarts)), "{said:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::{
     workload::{self, Size, TARGET, Windows},
 };
 use millstream_loader::{SourceSettings, import};
+use millstream_stage::Warnings;
 use std::{
     fs::{self, File},
     io::{BufWriter, Write as _},
@@ -21,7 +22,12 @@ pub(crate) fn measure(size: &Size) -> Result<Finding, Failure> {
     let cache = folder.path().join("cache");
     let source = workload::source(size.series, size.rows)?;
     let source = SourceSettings { cache: cache.display().to_string(), ..source };
-    let imported = import(&source, &[TARGET.to_owned()], &mut |_| ControlFlow::Continue(()))?;
+    let imported = import(
+        &source,
+        &[TARGET.to_owned()],
+        &mut |_| ControlFlow::Continue(()),
+        &Warnings::default(),
+    )?;
     let as_rows = bytes_in(&cache)?;
 
     let panel = workload::load(source)?;

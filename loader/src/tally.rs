@@ -1,0 +1,175 @@
+//! [`Tally`]: what the cells of one text column are, over all rows.
+//!
+//! One cell that is no number makes a column text, since nothing is guessed about what it might
+//! have meant. A column that would otherwise be numbers is then told of, with its first such cell.
+
+use crate::{
+    columns::{Content, EMPTY, TableColumn},
+    files::SourceFile,
+    wide::{is_missing, parse_number},
+};
+use arrow::array::StringArray;
+use millstream_stage::ColumnKind;
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+};
+
+/// Counts the cells of a column.
+#[derive(Debug)]
+pub(crate) struct Tally<'a> {
+    /// Whether it may be a feature or target; other columns are not looked at.
+    is_value: bool,
+    na: &'a [String],
+    numbers: u64,
+    truths: u64,
+    texts: u64,
+    /// Texts that a person would call a number: `1,234` or `5%`.
+    nearly: u64,
+    first: Option<Cell>,
+    /// Whether all texts are the same.
+    alike: bool,
+}
+
+/// A cell that is no number.
+#[derive(Debug)]
+struct Cell {
+    file: PathBuf,
+    /// From 0, without the header.
+    row: u64,
+    text: String,
+}
+
+impl<'a> Tally<'a> {
+    pub(crate) fn new(is_value: bool, na: &'a [String]) -> Self {
+        let (numbers, truths, texts, nearly) = (0, 0, 0, 0);
+        Tally { is_value, na, numbers, truths, texts, nearly, first: None, alike: true }
+    }
+
+    /// Counts more cells, the first of which is in row `rows` of the file.
+    pub(crate) fn add(&mut self, cells: &StringArray, file: &SourceFile, rows: u64) {
+        if !self.is_value {
+            return;
+        }
+        for (row, text) in cells.iter().enumerate() {
+            let text = text.unwrap_or_default().trim();
+            if is_missing(text, self.na) {
+                continue;
+            }
+            if parse_number(text, &[]).is_some() {
+                let truth = text.as_bytes()[0].is_ascii_alphabetic() && !is_float(text);
+                *(if truth { &mut self.truths } else { &mut self.numbers }) += 1;
+                continue;
+            }
+            self.texts += 1;
+            self.nearly += u64::from(is_nearly_a_number(text));
+            match &self.first {
+                Some(first) => self.alike &= first.text == text,
+                None => {
+                    let (file, row) = (file.path().to_path_buf(), rows + row as u64);
+                    self.first = Some(Cell { file, row, text: text.to_owned() });
+                }
+            }
+        }
+    }
+
+    /// What the column can be used for.
+    pub(crate) fn describe(&self, name: &str) -> TableColumn {
+        let (content, kind, left_out) = match (&self.first, self.numbers + self.truths) {
+            _ if !self.is_value => (Content::Other, "text", None),
+            (Some(first), _) => (Content::Other, "text", self.surprises().then(|| first.tell())),
+            (None, 0) => (Content::OnRequest, "empty", Some(EMPTY.to_owned())),
+            (None, _) => (Content::Numbers, "numbers", None),
+        };
+        let truths = self.truths > 0 && self.numbers == 0;
+        TableColumn {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            content,
+            measure: if truths { ColumnKind::Boolean } else { ColumnKind::Number },
+            left_out,
+        }
+    }
+
+    /// Whether somebody may take the column for one of numbers: most cells look like some, or all
+    /// that do not are the same text, which will mean "missing".
+    fn surprises(&self) -> bool {
+        let numbers = self.numbers + self.truths;
+        2 * (numbers + self.nearly) >= numbers + self.texts || (numbers > 0 && self.alike)
+    }
+}
+
+impl Cell {
+    fn tell(&self) -> String {
+        let place = match line_of(&self.file, self.row) {
+            Ok(line) => format!("line {line} of {}", self.file.display()),
+            Err(_) => format!("row {} of {}", self.row + 1, self.file.display()),
+        };
+        let text = &self.text;
+        format!(
+            "{place} holds {text:?}, which is no number; write it as one, add {text:?} to source.na if it means \"missing\", or list the features without this column"
+        )
+    }
+}
+
+/// Whether a number is written with letters alone, as `NaN` and `inf` are.
+fn is_float(text: &str) -> bool {
+    text.parse::<f64>().is_ok()
+}
+
+/// Whether a text is a number with signs of thousands, percent or money in it.
+fn is_nearly_a_number(text: &str) -> bool {
+    if !text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
+    let bare =
+        text.replace([',', '\'', '_', ' ', '\u{a0}', '\u{202f}', '%', '$', '€', '£', '¥'], "");
+    is_float(bare.trim_start_matches('(').trim_end_matches(')'))
+}
+
+/// The line on which a row begins, from 1. Quoted cells may span lines, and empty lines are no rows.
+fn line_of(file: &Path, row: u64) -> std::io::Result<u64> {
+    let mut reader = BufReader::new(File::open(file)?);
+    let (mut text, mut quoted) = (Vec::new(), false);
+    // The header is a row, too.
+    let (mut line, mut rows) = (0, 0);
+    while reader.read_until(b'\n', &mut text)? > 0 {
+        line += 1;
+        let empty = text.iter().all(|byte| matches!(byte, b'\r' | b'\n'));
+        if !quoted && !empty {
+            if rows == row + 1 {
+                return Ok(line);
+            }
+            rows += 1;
+        }
+        quoted ^= text.iter().filter(|byte| **byte == b'"').count() % 2 == 1;
+        text.clear();
+    }
+    Err(std::io::ErrorKind::UnexpectedEof.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_would_call_a_number_nearly_is_one() {
+        for text in ["1,234", "5%", "$ 1_000.5", "(12)", "1'000", "-3 %"] {
+            assert!(is_nearly_a_number(text), "{text}");
+        }
+        for text in ["2020-01-02", "Q1", "n/a", "%", "10:30", "A1"] {
+            assert!(!is_nearly_a_number(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_as_an_editor_counts_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t.csv");
+        std::fs::write(&file, "a,b\n1,\"x\ny\"\n\n2,\"q\"\"q\"\r\n3,z").unwrap();
+        let lines: Vec<_> = (0..3).map(|row| line_of(&file, row).unwrap()).collect();
+        assert_eq!(lines, [2, 5, 6]);
+        assert!(line_of(&file, 3).is_err());
+    }
+}
