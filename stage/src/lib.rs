@@ -68,6 +68,7 @@
 //! ```
 
 mod batch;
+mod checksums;
 mod counters;
 mod curve;
 mod lease;
@@ -86,6 +87,7 @@ pub use crate::{
         BatchLayout, BatchMeta, BatchSlot, DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot,
         Extras, HostMemory, Parts, Place,
     },
+    checksums::{ChecksumError, Checksums},
     counters::{Counters, StageReport},
     curve::Curve,
     lease::{Lease, Pool},
