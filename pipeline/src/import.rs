@@ -21,11 +21,12 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     let report = if args.verify {
         millstream_loader::verify(&settings.source, &settings.target.columns, &Warnings::default())?
     } else {
+        let mut bar = display.loading();
         let report = millstream_loader::import(
             &settings.source,
             &settings.target.columns,
             &mut |progress| {
-                display.loading(progress);
+                bar.show(progress);
                 interrupt::go_on()
             },
             &Warnings::default(),

@@ -9,20 +9,24 @@ mod doctor;
 mod failure;
 mod import;
 mod interrupt;
+mod loading_bar;
 mod memory;
 mod predict;
 mod progress;
+mod report;
 mod run_dir;
 mod settings;
 mod summary;
 mod threads;
 mod trace;
 mod train;
+mod training_bar;
 
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command, TrainArgs};
 use failure::{Code, Failure};
 use progress::Display;
+use report::Report;
 use serde::Serialize;
 use settings::Settings;
 use std::{
@@ -96,10 +100,12 @@ fn pipeline(args: &TrainArgs, and_predict: bool) -> Result<ExitCode, Failure> {
         None
     };
     let interrupted = trained.interrupted || predicted.as_ref().is_some_and(|p| p.interrupted);
+    let seconds = begun.elapsed().as_secs_f64();
+    let report = Report::new(&trained, predicted.as_ref(), &[], seconds);
     if args.common.json {
-        print_json(&trained.result())?;
+        print_json(&report)?;
     } else if !args.common.quiet {
-        print(&summary::table(&trained, predicted.as_ref(), begun.elapsed().as_secs_f64()))?;
+        print(&summary::table(&report))?;
     }
     if trained.interrupted {
         display.say(&format!(

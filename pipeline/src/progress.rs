@@ -1,13 +1,13 @@
 //! What a person sees while a line runs: bars on a terminal, plain lines elsewhere, on stderr.
+//!
+//! A [`Display`] says lines and draws the one bar; what the bar shows of a load or a training run is
+//! in `loading_bar.rs` and `training_bar.rs`. Bars are made for terminals of 60 columns and more.
 
+use crate::{loading_bar::LoadingBar, training_bar::TrainingBar};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use millstream_loader::{LoadProgress, Origin};
 use millstream_stage::WindowCounts;
-use millstream_trainer::Progress;
 use std::{
-    collections::BTreeSet,
     io::{IsTerminal, stderr},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -36,71 +36,19 @@ impl Display {
         }
     }
 
-    pub(crate) fn loading(&self, progress: LoadProgress) {
-        let seconds = self.bar.elapsed().as_secs_f64().max(0.001);
-        let speed = progress
-            .bytes
-            .map(|bytes| format!(", {:.0} MB/s", bytes as f64 / 1e6 / seconds))
-            .unwrap_or_default();
-        match progress.expected.filter(|_| progress.origin == Origin::Source) {
-            Some(expected) => {
-                // What the server believes may be too little.
-                let expected = expected.max(progress.rows);
-                if self.bar.length().is_none() {
-                    self.measured(expected, "{bar:30} loading {msg}, {eta} left");
-                }
-                self.bar.set_length(expected);
-                self.bar.set_position(progress.rows);
-                let (rows, expected) = (grouped(progress.rows), grouped(expected));
-                self.bar.set_message(format!("{rows} of about {expected} rows{speed}"));
-            }
-            None => {
-                if !self.bar.is_finished() && self.bar.length().is_none() {
-                    self.bar.set_style(style("{spinner} loading {msg}"));
-                    self.bar.enable_steady_tick(Duration::from_millis(100));
-                }
-                let rows = grouped(progress.rows);
-                self.bar.set_message(format!("{rows} rows {}{speed}", progress.origin));
-            }
-        }
+    /// The bar of a load, on this display.
+    pub(crate) fn loading(&self) -> LoadingBar {
+        LoadingBar::new(self.clone())
     }
 
-    pub(crate) fn training(&self, progress: &Progress) {
-        match progress {
-            Progress::Started { plan, steps_total } => {
-                let windows = plan.windows;
-                self.say(&format!(
-                    "windows   {} to learn from, {} to validate, {} to test",
-                    grouped(windows.train),
-                    grouped(windows.validation),
-                    grouped(windows.test),
-                ));
-                if let Some(line) = left_out(&windows) {
-                    self.say(&line);
-                }
-                for warning in plan.warnings.iter().filter(|warning| is_news(warning)) {
-                    self.say(&format!("warning: {warning}"));
-                }
-                self.measured(*steps_total, "{bar:30} step {pos}/{len}, {eta} left {msg}");
-            }
-            Progress::Step { step, .. } => self.bar.set_position(*step),
-            Progress::Log(line) => self.bar.set_message(format!("· loss {:.4}", line.loss)),
-            Progress::EpochDone { epoch, train_loss, validation_loss } => {
-                let part =
-                    |name: &str, loss: &Option<f64>| loss.map(|l| format!("{name} loss {l:.4}"));
-                let parts = [part("train", train_loss), part("validation", validation_loss)];
-                let parts: Vec<String> = parts.into_iter().flatten().collect();
-                let before = if *epoch == 0 { " (before training)" } else { "" };
-                self.say(&format!("epoch {epoch:<3} {}{before}", parts.join(", ")));
-            }
-            Progress::Testing => self.bar.set_message("· testing"),
-            _ => {}
-        }
+    /// The bar of a training run, on this display.
+    pub(crate) fn training(&self) -> TrainingBar {
+        TrainingBar::new(self.clone())
     }
 
     pub(crate) fn predicting(&self, windows: u64, total: u64) {
         if self.bar.length() != Some(total) {
-            self.measured(total, "{bar:30} {pos}/{len} windows forecast, {eta} left");
+            self.measure(total, "{wide_bar} {pos}/{len} windows forecast, {eta} left");
         }
         self.bar.set_position(windows);
     }
@@ -109,27 +57,47 @@ impl Display {
         self.bar.finish_and_clear();
     }
 
-    fn measured(&self, total: u64, template: &str) {
+    /// Whether anybody sees the bar.
+    pub(crate) fn has_bar(&self) -> bool {
+        self.terminal
+    }
+
+    /// Seconds since the display was made.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.bar.elapsed().as_secs_f64()
+    }
+
+    /// Makes the bar one of `total`, from its start.
+    pub(crate) fn measure(&self, total: u64, template: &str) {
         self.bar.disable_steady_tick();
         self.bar.set_style(style(template));
         self.bar.set_length(total);
         self.bar.set_position(0);
         self.bar.reset_eta();
     }
-}
 
-/// Whether this process has not been asked about this warning before: a run that is resumed would
-/// say it again.
-fn is_news(warning: &str) -> bool {
-    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    // A panic elsewhere leaves the set as good as it was.
-    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    said.insert(warning.to_owned())
+    /// Corrects how much there will be.
+    pub(crate) fn expect(&self, total: u64) {
+        self.bar.set_length(total);
+    }
+
+    /// Makes the bar one without an end.
+    pub(crate) fn spin(&self, template: &str) {
+        self.bar.set_style(style(template));
+        self.bar.unset_length();
+        self.bar.enable_steady_tick(Duration::from_millis(100));
+    }
+
+    /// Moves the bar and says what it shows.
+    pub(crate) fn reached(&self, position: u64, message: String) {
+        self.bar.set_position(position);
+        self.bar.set_message(message);
+    }
 }
 
 /// How many windows and series there would be besides, and why there are not; `None` when all are
 /// there.
-fn left_out(counts: &WindowCounts) -> Option<String> {
+pub(crate) fn left_out(counts: &WindowCounts) -> Option<String> {
     let windows = |count| if count == 1 { "window" } else { "windows" };
     let reasons = [
         (counts.missing_target, windows(counts.missing_target), "with a missing target"),
@@ -150,6 +118,24 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("a template written here is valid")
 }
 
+/// At most five characters: 1234567 as `1.23M`.
+pub(crate) fn brief(number: u64) -> String {
+    let (mut size, mut unit) = (number as f64, "");
+    for larger in ["k", "M", "G", "T"] {
+        // What would be rounded to four digits is one of the next unit.
+        if size < 999.5 {
+            break;
+        }
+        (size, unit) = (size / 1e3, larger);
+    }
+    match size {
+        _ if unit.is_empty() => number.to_string(),
+        size if size < 9.995 => format!("{size:.2}{unit}"),
+        size if size < 99.95 => format!("{size:.1}{unit}"),
+        size => format!("{size:.0}{unit}"),
+    }
+}
+
 /// 1234567 as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -161,6 +147,74 @@ pub(crate) fn grouped(number: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// A terminal that remembers what is drawn on it.
+#[cfg(test)]
+pub(crate) mod screen {
+    use super::Display;
+    use indicatif::{ProgressBar, ProgressDrawTarget, TermLike};
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+    };
+
+    #[derive(Debug, Clone)]
+    pub(crate) struct Screen {
+        columns: u16,
+        drawn: Arc<Mutex<String>>,
+    }
+
+    impl Screen {
+        pub(crate) fn new(columns: u16) -> Self {
+            Screen { columns, drawn: Arc::default() }
+        }
+
+        /// The line that was drawn last, without what pads it.
+        pub(crate) fn last(&self) -> String {
+            self.drawn.lock().unwrap().trim_end().to_owned()
+        }
+    }
+
+    impl Display {
+        pub(crate) fn on(screen: Screen) -> Self {
+            let target = ProgressDrawTarget::term_like(Box::new(screen));
+            let bar = ProgressBar::with_draw_target(None, target);
+            Display { bar, terminal: true, quiet: false }
+        }
+    }
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            self.columns
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, line: &str) -> io::Result<()> {
+            self.write_str(line)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.drawn.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.drawn.lock().unwrap().clear();
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -192,17 +246,26 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_is_news_once() {
-        let found = ["a is constant", "b is constant", "a is constant"].map(is_news);
-        assert_eq!(found, [true, true, false]);
-    }
-
-    #[test]
     fn numbers_are_grouped_by_three() {
         for (number, expected) in
             [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
         {
             assert_eq!(grouped(number), expected);
+        }
+    }
+
+    #[test]
+    fn brief_numbers_have_three_digits() {
+        for (number, expected) in [
+            (999, "999"),
+            (1_000, "1.00k"),
+            (12_345, "12.3k"),
+            (999_499, "999k"),
+            (999_500, "1.00M"),
+            (9_999_000, "10.0M"),
+            (123_456_789, "123M"),
+        ] {
+            assert_eq!(brief(number), expected);
         }
     }
 }

@@ -1,57 +1,139 @@
-//! The closing table of a run.
+//! The closing table of a run, at most 80 columns wide.
 
-use crate::{memory::peak_rss_mb, predict::Predicted, progress::grouped, train::Trained};
-use millstream_stage::StageReport;
-use millstream_trainer::Metrics;
+use crate::{predict::Predicted, progress::grouped, report::Report};
+use millstream_stage::{StageReport, TargetKind};
+use millstream_trainer::{Figures, Metrics};
 use std::fmt::Write;
 
-/// What a person wants to know at the end.
-pub(crate) fn table(trained: &Trained, predicted: Option<&Predicted>, seconds: f64) -> String {
-    let mut out = String::new();
-    let report = &trained.report;
-    let mut line = |text: String| writeln!(out, "{text}").expect("writing to a string cannot fail");
+/// Lines of figures by target and step; the rest is in `report.json`.
+const MOST_STEPS: usize = 12;
 
-    line(String::new());
-    line(format!("{:<24}{:>10}{:>10}{:>8}{:>8}", "", "mse", "mae", "ic", "sign"));
-    if let Some(loss) = report.first_validation_loss {
-        line(format!("{:<24}{loss:>10.4}", "validation before"));
+/// What a person wants to know at the end.
+pub(crate) fn table(report: &Report<'_>) -> String {
+    let mut out = String::new();
+    figures(&mut out, report);
+    line(&mut out, "");
+    line(
+        &mut out,
+        &format!(
+            "{:<12}{:>12}{:>10}{:>12}{:>12}",
+            "stage", "rows/s", "busy s", "wait in s", "wait out s"
+        ),
+    );
+    for stage in &report.stages {
+        line(&mut out, &stage_line(stage));
     }
-    let mut metrics = |name: &str, metrics: Option<&Metrics>| {
-        if let Some(m) = metrics {
-            let (ic, sign) = (short(m.ic), short(m.directional_accuracy));
-            line(format!("{name:<24}{:>10}{:>10}{ic:>8}{sign:>8}", long(m.mse), long(m.mae)));
+    line(&mut out, "");
+    line(
+        &mut out,
+        &format!(
+            "the trainer waited for data {:.1} % of its time, at {} windows/s",
+            100.0 * report.wait_share,
+            grouped(report.samples_per_s as u64)
+        ),
+    );
+    line(
+        &mut out,
+        &format!(
+            "{} steps in {:.0} s, at most {:.0} MB of memory",
+            grouped(report.steps),
+            report.seconds,
+            report.peak_rss_mb
+        ),
+    );
+    if let Some(Predicted { output: Some(output), rows, series, .. }) = report.predict {
+        let (rows, series) = (grouped(*rows), grouped(*series));
+        line(&mut out, &format!("{rows} forecasts of {series} series in {}", output.display()));
+    }
+    line(&mut out, &format!("everything is in {}", report.run.display()));
+    out
+}
+
+fn line(out: &mut String, text: &str) {
+    writeln!(out, "{}", text.trim_end()).expect("writing to a string cannot fail");
+}
+
+/// The figures of all steps and targets together, then of each.
+fn figures(out: &mut String, report: &Report<'_>) {
+    line(out, "");
+    line(out, &format!("{:<22}{:>18}{:>18}", "", "in scaled units", "in user units"));
+    line(out, &row("", ["mse", "mae", "mse", "mae", "ic", "rank ic", "sign"].map(str::to_owned)));
+    let mut all = |name: &str, metrics: Option<&Metrics>| {
+        if let Some(metrics) = metrics {
+            line(out, &metrics_row(name, metrics));
         }
     };
-    metrics("validation after", report.validation.as_ref());
-    metrics("test", report.test.as_ref());
-    metrics("test, predict the mean", report.baseline.mean.as_ref());
-    metrics("test, predict the last", report.baseline.last.as_ref());
+    let overall = |figures: Option<&'_ Figures>| figures.map(|figures| figures.overall);
+    all("validation before", report.first_validation);
+    all("validation after", overall(report.validation).as_ref());
+    all("test", overall(report.test).as_ref());
+    all("test, predict the mean", overall(report.baseline.mean.as_ref()).as_ref());
+    all("test, predict the last", overall(report.baseline.last.as_ref()).as_ref());
+    by_step(out, report);
+    line(out, "");
+    line(out, "ic: correlation across series at a time, averaged over times, steps, targets");
+    line(out, sign_note(report.target_kind));
+}
 
-    line(String::new());
-    line(format!(
-        "{:<12}{:>12}{:>10}{:>12}{:>12}",
-        "stage", "rows/s", "busy s", "wait in s", "wait out s"
-    ));
-    for stage in trained.stages.iter().chain(predicted.iter().flat_map(|p| p.stages.last())) {
-        line(stage_line(stage));
+/// What the last column counts.
+fn sign_note(kind: TargetKind) -> &'static str {
+    match kind {
+        TargetKind::Value => {
+            "sign: share with the right side of the last known value; no change has none"
+        }
+        TargetKind::Return | TargetKind::Direction => {
+            "sign: share with the sign of the outcome; a forecast of no change has none"
+        }
     }
-    line(String::new());
-    line(format!(
-        "the trainer waited for data {:.1} % of its time, at {} windows/s",
-        100.0 * trained.wait_share(),
-        grouped(trained.samples_per_s() as u64)
-    ));
-    line(format!(
-        "{} steps in {seconds:.0} s, at most {:.0} MB of memory",
-        grouped(report.steps),
-        peak_rss_mb()
-    ));
-    if let Some(Predicted { output: Some(output), rows, series, .. }) = predicted {
-        let (rows, series) = (grouped(*rows), grouped(*series));
-        line(format!("{rows} forecasts of {series} series in {}", output.display()));
+}
+
+/// Each step of each target by itself, where there is more than one.
+fn by_step(out: &mut String, report: &Report<'_>) {
+    let parts = [("test", report.test), ("validation", report.validation)];
+    let Some((part, figures)) = parts.into_iter().find_map(|(part, f)| Some((part, f?))) else {
+        return;
+    };
+    if figures.by_step.len() < 2 {
+        return;
     }
-    line(format!("everything is in {}", trained.run.display()));
-    out
+    line(out, "");
+    line(out, &format!("{part}, by target and step"));
+    for step in figures.by_step.iter().take(MOST_STEPS) {
+        let ahead = format!(" +{}", step.step);
+        let name: String = step.target.chars().take(21 - ahead.len()).collect();
+        line(out, &metrics_row(&(name + &ahead), &step.metrics));
+    }
+    if let Some(more @ 1..) = figures.by_step.len().checked_sub(MOST_STEPS) {
+        line(out, &format!("… and {} more, all in report.json", grouped(more as u64)));
+    }
+}
+
+fn metrics_row(name: &str, metrics: &Metrics) -> String {
+    let Metrics { mse, mae, directional_accuracy, ic, rank_ic, mse_raw, mae_raw } = *metrics;
+    let [mse, mae, mse_raw, mae_raw] = [mse, mae, mse_raw, mae_raw].map(error);
+    let [ic, rank_ic, sign] = [ic, rank_ic, directional_accuracy].map(share);
+    row(name, [mse, mae, mse_raw, mae_raw, ic, rank_ic, sign])
+}
+
+fn row(name: &str, [a, b, c, d, e, f, g]: [String; 7]) -> String {
+    format!("{name:<22}{a:>9}{b:>9}{c:>9}{d:>9}{e:>7}{f:>8}{g:>7}")
+}
+
+/// At most eight characters, four digits after the point where they have room.
+fn error(value: Option<f64>) -> String {
+    let Some(value) = value else { return "-".to_owned() };
+    match value.abs() {
+        0.0 => "0.0000".to_owned(),
+        small if small < 0.001 => format!("{value:.2e}"),
+        size if size < 999.999 => format!("{value:.4}"),
+        size if size < 99_999.9 => format!("{value:.2}"),
+        size if size < 1e7 => format!("{value:.0}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+fn share(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
 }
 
 fn stage_line(stage: &StageReport) -> String {
@@ -64,10 +146,108 @@ fn stage_line(stage: &StageReport) -> String {
     )
 }
 
-fn long(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_trainer::{Baseline, StepMetrics};
+    use std::path::Path;
 
-fn short(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
+    fn metrics(size: f64) -> Metrics {
+        Metrics {
+            mse: Some(0.5531),
+            mae: Some(0.595),
+            directional_accuracy: Some(0.7283),
+            ic: Some(-0.6341),
+            rank_ic: Some(0.5),
+            mse_raw: Some(size * size),
+            mae_raw: Some(size),
+        }
+    }
+
+    fn figures(size: f64, targets: &[&str], horizon: usize) -> Figures {
+        let step = |target: &str, step| StepMetrics {
+            target: target.to_owned(),
+            step,
+            metrics: metrics(size),
+        };
+        let steps = targets.iter().flat_map(|target| (1..=horizon).map(move |n| step(target, n)));
+        Figures { overall: metrics(size), by_step: steps.collect() }
+    }
+
+    fn printed(test: &Figures, kind: TargetKind) -> String {
+        let last = Metrics { directional_accuracy: None, ic: None, ..metrics(1.0) };
+        let last = Some(Figures { overall: last, by_step: Vec::new() });
+        let (baseline, nothing) = (Baseline { mean: None, last }, Baseline::default());
+        table(&Report {
+            run: Path::new("runs/r"),
+            interrupted: false,
+            steps: 1_234,
+            samples: 9,
+            best_epoch: Some(1),
+            train_loss: None,
+            first_validation_loss: None,
+            losses: &[],
+            target_kind: kind,
+            first_validation: None,
+            validation: None,
+            validation_baseline: &nothing,
+            test: Some(test),
+            baseline: &baseline,
+            samples_per_s: 1.0,
+            wait_share: 0.0,
+            stages: Vec::new(),
+            seconds: 3.0,
+            peak_rss_mb: 1.0,
+            predict: None,
+            warnings: &[],
+        })
+    }
+
+    #[test]
+    fn units_and_all_figures_are_named_in_80_columns() {
+        for size in [0.0, 1e-9, 0.01, 31.622_776, 999.999_99, 12_345.6, 99_999.999, 9e6, 1e12] {
+            let text = printed(&figures(size, &["y"], 1), TargetKind::Value);
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= 80, "{widest} columns:\n{text}");
+            // A number that fills its column would run into its neighbour.
+            let test = text.lines().find(|line| line.starts_with("test ")).unwrap();
+            assert_eq!(test.split_whitespace().count(), 1 + 7, "{test}");
+        }
+        let text = printed(&figures(20.0, &["y"], 1), TargetKind::Value);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[1].split_whitespace().collect::<Vec<_>>().join(" "),
+            "in scaled units in user units"
+        );
+        let names: Vec<&str> = lines[2].split_whitespace().collect();
+        assert_eq!(names, ["mse", "mae", "mse", "mae", "ic", "rank", "ic", "sign"]);
+        let test: Vec<&str> = lines[3].split_whitespace().collect();
+        let expected =
+            ["test", "0.5531", "0.5950", "400.0000", "20.0000", "-0.634", "0.500", "0.728"];
+        assert_eq!(test, expected);
+        assert!(lines[4].ends_with(" -"), "no direction is shown as -: {}", lines[4]);
+        assert!(!text.contains("by target and step"), "one step of one target is the whole");
+    }
+
+    #[test]
+    fn what_the_sign_is_of_is_said() {
+        let value = printed(&figures(1.0, &["y"], 1), TargetKind::Value);
+        assert!(value.contains("of the last known value; no change has none"), "{value}");
+        let change = printed(&figures(1.0, &["y"], 1), TargetKind::Return);
+        assert!(change.contains("the sign of the outcome; a forecast of no change"), "{change}");
+    }
+
+    #[test]
+    fn steps_and_targets_are_listed_up_to_a_bound() {
+        let names = ["y", "a target with a name much longer than its column"];
+        let some = printed(&figures(1.0, &names, 2), TargetKind::Value);
+        assert!(some.contains("test, by target and step"), "{some}");
+        for start in ["y +1 ", "y +2 ", "a target with a na +1 "] {
+            assert!(some.lines().any(|line| line.starts_with(start)), "{start}: {some}");
+        }
+        assert!(!some.contains("report.json"), "{some}");
+        let many = printed(&figures(1.0, &["y"], 30), TargetKind::Value);
+        assert!(many.contains("y +12 ") && !many.contains("y +13 "), "{many}");
+        assert!(many.contains("… and 18 more, all in report.json"), "{many}");
+    }
 }

@@ -5,7 +5,6 @@ use crate::{
     device::{device, ring},
     failure::{Code, Failure},
     interrupt,
-    memory::peak_rss_mb,
     progress::Display,
     run_dir::{self, RunDir},
     settings::Settings,
@@ -17,9 +16,8 @@ use millstream_loader::Loader;
 use millstream_normalize::{MakeSlots, Normalize, NormalizeSettings, Purpose, Rank, Resume};
 use millstream_prefetch::Ring;
 use millstream_stage::{Ending, Outcome, Pipeline, StageReport};
-use millstream_trainer::{Baseline, Metrics, TrainReport, Trainer, read_position};
-use serde::Serialize;
-use std::{collections::BTreeMap, path::PathBuf};
+use millstream_trainer::{TrainReport, Trainer, read_position};
+use std::path::PathBuf;
 
 /// What a training run leaves, besides its directory.
 #[derive(Debug)]
@@ -29,48 +27,6 @@ pub(crate) struct Trained {
     pub(crate) report: TrainReport,
     pub(crate) stages: Vec<StageReport>,
     pub(crate) interrupted: bool,
-}
-
-/// The JSON result of `train`, as documented in DESIGN.md.
-#[derive(Debug, Serialize)]
-pub(crate) struct TrainResult<'a> {
-    run: &'a PathBuf,
-    steps: u64,
-    train_loss: Option<f64>,
-    validation: Option<&'a Metrics>,
-    test: Option<&'a Metrics>,
-    baseline: &'a Baseline,
-    samples_per_s: f64,
-    wait_share: f64,
-    stages: BTreeMap<&'a str, &'a StageReport>,
-    peak_rss_mb: f64,
-}
-
-impl Trained {
-    pub(crate) fn samples_per_s(&self) -> f64 {
-        let TrainReport { samples, train_seconds, .. } = self.report;
-        if train_seconds > 0.0 { samples as f64 / train_seconds } else { 0.0 }
-    }
-
-    /// Share of the time that the trainer waited for data.
-    pub(crate) fn wait_share(&self) -> f64 {
-        self.stages.last().map_or(0.0, StageReport::wait_share)
-    }
-
-    pub(crate) fn result(&self) -> TrainResult<'_> {
-        TrainResult {
-            run: &self.run,
-            steps: self.report.steps,
-            train_loss: self.report.train_loss,
-            validation: self.report.validation.as_ref(),
-            test: self.report.test.as_ref(),
-            baseline: &self.report.baseline,
-            samples_per_s: self.samples_per_s(),
-            wait_share: self.wait_share(),
-            stages: self.stages.iter().map(|stage| (stage.name.as_str(), stage)).collect(),
-            peak_rss_mb: peak_rss_mb(),
-        }
-    }
 }
 
 /// Trains into a new run directory, or goes on with an interrupted run.
@@ -111,10 +67,8 @@ pub(crate) fn train(
     display.say(&format!("run       {}", run.display()));
     let _trace = args.trace.then(|| Trace::start(&run.join("trace.json")));
 
-    let observer = {
-        let display = display.clone();
-        Box::new(move |progress: &_| display.training(progress))
-    };
+    let mut bar = display.training();
+    let observer = Box::new(move |progress: &_| bar.show(progress));
     let trainer = match resume {
         Some(_) => Trainer::resume(settings.train.clone(), run.clone(), observer)?,
         None => Trainer::new(settings.train.clone(), run.clone(), observer)?,
@@ -123,7 +77,7 @@ pub(crate) fn train(
     display.done();
     let Outcome { report, ending, stages } = outcome?;
     if let Some(new_run) = new_run {
-        if report.steps == 0 && ending == Ending::Interrupted {
+        if !report.saved {
             return Err(Failure::new(
                 Code::Interrupted,
                 "interrupted before the first step; nothing was saved",
@@ -166,10 +120,10 @@ fn run_line(
 
 /// The source every line starts with.
 pub(crate) fn loader(settings: &Settings, display: &Display) -> Loader {
-    let display = display.clone();
+    let mut bar = display.loading();
     Loader::new(settings.source.clone(), settings.required_columns()).on_progress(Box::new(
         move |progress| {
-            display.loading(progress);
+            bar.show(progress);
             interrupt::go_on()
         },
     ))

@@ -1,12 +1,13 @@
 //! The contract of a checkpoint: what data its model wants and how that data was scaled.
 //!
-//! Read from `schema.json` and `scaler.json`; whoever prepares the batches needs it before the
-//! model is loaded. What else is in those files is not looked at.
+//! Read from `schema.json` and `scaler.json`, once `checksums.txt` has said that they are what was
+//! written; whoever prepares the batches needs it before the model is loaded. What else is in those
+//! files is not looked at.
 
 use crate::error::PredictError;
-use millstream_stage::{DataSchema, Scaling};
+use millstream_stage::{Checksums, DataSchema, Scaling};
 use serde::de::DeserializeOwned;
-use std::{fs, path::Path};
+use std::path::Path;
 
 /// What data a model wants and how it was scaled.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,10 +23,11 @@ pub struct Contract {
 /// # Errors
 /// A file is missing or damaged, or the two do not belong together.
 pub fn read_contract(checkpoint_dir: &Path) -> Result<Contract, PredictError> {
+    let checksums = Checksums::read(checkpoint_dir)?;
     let schema_path = checkpoint_dir.join("schema.json");
-    let schema: DataSchema = read_json(&schema_path)?;
+    let schema: DataSchema = parse(&schema_path, &checksums.read_file("schema.json")?)?;
     let path = checkpoint_dir.join("scaler.json");
-    let scaling: Scaling = read_json(&path)?;
+    let scaling: Scaling = parse(&path, &checksums.read_file("scaler.json")?)?;
     let found: Vec<String> = scaling.targets.iter().map(|column| column.name.clone()).collect();
     if found != schema.targets {
         return Err(PredictError::MixedCheckpoint { path, expected: schema.targets, found });
@@ -67,9 +69,7 @@ impl Contract {
     }
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, PredictError> {
-    let text = fs::read(path)
-        .map_err(|source| PredictError::ReadCheckpoint { path: path.into(), source })?;
-    serde_json::from_slice(&text)
+fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, PredictError> {
+    serde_json::from_slice(text)
         .map_err(|source| PredictError::DamagedJson { path: path.into(), source })
 }

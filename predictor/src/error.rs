@@ -1,5 +1,6 @@
 //! Why forecasting may fail: the crate's one error type.
 
+use millstream_stage::ChecksumError;
 use std::{io, path::PathBuf};
 
 /// Why forecasting failed. No output file is left behind.
@@ -8,13 +9,19 @@ use std::{io, path::PathBuf};
 pub enum PredictError {
     /// A file of the checkpoint cannot be read.
     #[error(
-        "cannot read {path}: {source}; a checkpoint folder holds model.pt, schema.json and scaler.json"
+        "cannot read {path}: {source}; a checkpoint folder holds model.pt, schema.json, scaler.json and checksums.txt"
     )]
     ReadCheckpoint {
         /// The file.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
+    },
+    /// A file of the checkpoint is not what was written there.
+    #[error("{source}; restore the checkpoint or train again")]
+    Damaged {
+        /// Which file, and what is wrong with it.
+        source: ChecksumError,
     },
     /// A JSON file of the checkpoint does not parse.
     #[error("{path} is damaged: {source}; restore the checkpoint or train again")]
@@ -134,4 +141,13 @@ pub enum PredictError {
         /// What the writer says.
         source: arrow::error::ArrowError,
     },
+}
+
+impl From<ChecksumError> for PredictError {
+    fn from(error: ChecksumError) -> Self {
+        match error {
+            ChecksumError::Read { path, source } => PredictError::ReadCheckpoint { path, source },
+            source => PredictError::Damaged { source },
+        }
+    }
 }

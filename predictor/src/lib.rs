@@ -3,8 +3,8 @@
 //! [`Predictor`] is a [`Sink`](millstream_stage::Sink): it runs a checkpoint's TorchScript on
 //! each [`DeviceBatch`](millstream_stage::DeviceBatch), brings the forecasts back to user units
 //! and writes them to an [`Output`]. [`read_contract`] tells whoever prepares the batches what the
-//! model wants. A checkpoint is a folder with `model.pt`, `schema.json` and `scaler.json`; who
-//! made it, and with what model, is not known here.
+//! model wants. A checkpoint is a folder with `model.pt`, `schema.json`, `scaler.json` and their
+//! `checksums.txt`; who made it, and with what model, is not known here.
 //!
 //! The file appears under its name only when it is complete. Forecasts are not judged here.
 //!

@@ -6,7 +6,7 @@ use crate::{
     output::{Output, OutputFile},
     table::{Table, Values},
 };
-use millstream_stage::{DeviceBatch, Ending, Flow, Padding, Phase, Place, Sink};
+use millstream_stage::{Checksums, DeviceBatch, Ending, Flow, Padding, Phase, Place, Sink};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tch::{CModule, Device, Kind, Tensor};
@@ -40,7 +40,7 @@ pub struct PredictReport {
 /// It runs the checkpoint's TorchScript and knows no model's definition.
 pub struct Predictor {
     contract: Contract,
-    model_path: PathBuf,
+    checkpoint: PathBuf,
     model: CModule,
     device: Device,
     table: Table,
@@ -64,13 +64,12 @@ impl Predictor {
         observer: Box<dyn FnMut(&PredictProgress)>,
     ) -> Result<Self, PredictError> {
         let contract = read_contract(checkpoint_dir)?;
-        let model_path = checkpoint_dir.join("model.pt");
-        let model = load(&model_path, Device::Cpu)?;
+        let model = load(checkpoint_dir, Device::Cpu)?;
         let table = Table::new(&contract)?;
         Ok(Predictor {
             output: OutputFile::create(output, table.schema())?,
             contract,
-            model_path,
+            checkpoint: checkpoint_dir.to_owned(),
             model,
             device: Device::Cpu,
             table,
@@ -98,7 +97,7 @@ impl Predictor {
         if self.device != Device::Cpu {
             // Loaded again, not moved: weights are constants of the script, which only loading
             // puts on a device.
-            self.model = load(&self.model_path, self.device)?;
+            self.model = load(&self.checkpoint, self.device)?;
         }
         Ok(())
     }
@@ -146,9 +145,10 @@ impl Predictor {
     }
 }
 
-fn load(path: &Path, device: Device) -> Result<CModule, PredictError> {
-    let failed = |source| PredictError::LoadModel { path: path.into(), source };
-    let mut model = CModule::load_on_device(path, device).map_err(failed)?;
+fn load(checkpoint: &Path, device: Device) -> Result<CModule, PredictError> {
+    let failed = |source| PredictError::LoadModel { path: checkpoint.join("model.pt"), source };
+    let bytes = Checksums::read(checkpoint)?.read_file("model.pt")?;
+    let mut model = CModule::load_data_on_device(&mut &bytes[..], device).map_err(failed)?;
     model.f_set_eval().map_err(failed)?;
     Ok(model)
 }
@@ -202,7 +202,7 @@ impl Sink for Predictor {
 impl std::fmt::Debug for Predictor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Predictor")
-            .field("model_path", &self.model_path)
+            .field("checkpoint", &self.checkpoint)
             .field("device", &self.device)
             .field("report", &self.report)
             .finish_non_exhaustive()

@@ -10,8 +10,8 @@ use arrow::{
 };
 use millstream_predictor::{Contract, Output, PredictError, Predictor, read_contract};
 use millstream_stage::{
-    BatchCounts, BatchLayout, BatchSlot, ColumnScaling, Curve, DataSchema, DeviceBatch, Ending,
-    Extras, Fit, Padding, PanelSchema, Phase, Plan, Pool, Scaling, SeriesFits, Sink, Tag,
+    BatchCounts, BatchLayout, BatchSlot, Checksums, ColumnScaling, Curve, DataSchema, DeviceBatch,
+    Ending, Extras, Fit, Padding, PanelSchema, Phase, Plan, Pool, Scaling, SeriesFits, Sink, Tag,
     TargetKind, TimeKind, WindowCounts,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -83,6 +83,16 @@ fn checkpoint(folder: &Path, contract: &Contract) {
     fs::write(folder.join("schema.json"), schema.to_string()).unwrap();
     fs::write(folder.join("scaler.json"), serde_json::to_string(&contract.scaling).unwrap())
         .unwrap();
+    seal(folder);
+}
+
+/// Writes the checksums of what the folder holds now.
+fn seal(folder: &Path) {
+    let mut checksums = Checksums::default();
+    for name in ["model.pt", "schema.json", "scaler.json"] {
+        checksums.add(name, &fs::read(folder.join(name)).unwrap());
+    }
+    fs::write(folder.join(Checksums::FILE), checksums.to_text()).unwrap();
 }
 
 fn plan(contract: &Contract) -> Arc<Plan> {
@@ -185,7 +195,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-const CHECKPOINT_FILES: [&str; 3] = ["model.pt", "scaler.json", "schema.json"];
+const CHECKPOINT_FILES: [&str; 4] = ["checksums.txt", "model.pt", "scaler.json", "schema.json"];
 
 #[test]
 fn forecasts_come_back_in_user_units() {
@@ -313,7 +323,7 @@ fn an_interrupted_or_dropped_predictor_leaves_no_file() {
         let mut predictor = predictor(folder.path(), output());
         let first = batches(&plan(&contract)).swap_remove(0);
         let _flow = predictor.accept(first).unwrap();
-        assert_eq!(names(folder.path()).len(), 4, "the partial file is there");
+        assert_eq!(names(folder.path()).len(), 5, "the partial file is there");
         if interrupt {
             let report = predictor.finish(Ending::Interrupted).unwrap();
             assert_eq!((report.windows, report.output), (2, None));
@@ -425,10 +435,12 @@ fn a_scaler_of_another_schema_is_refused() {
     }
 }
 
+/// What the checksums vouch for is not what it should be.
 fn check_damaged(file: &str, contents: &str, expected: &str) {
     let folder = tempfile::tempdir().unwrap();
     checkpoint(folder.path(), &contract(None, TimeKind::Date));
     fs::write(folder.path().join(file), contents).unwrap();
+    seal(folder.path());
     let output = Output::Csv(folder.path().join("forecasts.csv"));
     let error = Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err().to_string();
     assert!(error.contains(file) && error.contains(expected), "{error}");
@@ -445,4 +457,35 @@ fn damage_is_named_with_its_file() {
         "scales targets []",
     );
     check_damaged("model.pt", "garbage", "cannot load");
+}
+
+#[test]
+fn every_flipped_byte_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    checkpoint(folder.path(), &contract(Some("symbol"), TimeKind::Date));
+    let refused = || {
+        let output = Output::Csv(folder.path().join("forecasts.csv"));
+        Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err()
+    };
+    for (file, step) in
+        [("checksums.txt", 1), ("schema.json", 1), ("scaler.json", 1), ("model.pt", 61)]
+    {
+        let path = folder.path().join(file);
+        let good = fs::read(&path).unwrap();
+        for at in (0..good.len()).step_by(step) {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1 << (at % 8);
+            fs::write(&path, bytes).unwrap();
+            let error = refused().to_string();
+            let expected =
+                format!("{} is damaged: it is not what was written there", path.display());
+            assert!(error.starts_with(&expected), "byte {at}: {error}");
+            assert!(error.ends_with("; restore the checkpoint or train again"), "{error}");
+        }
+        fs::write(&path, good).unwrap();
+    }
+    fs::remove_file(folder.path().join("checksums.txt")).unwrap();
+    let error = refused();
+    assert!(matches!(error, PredictError::ReadCheckpoint { .. }), "{error:?}");
+    assert!(error.to_string().contains("checksums.txt"), "{error}");
 }

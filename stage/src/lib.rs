@@ -68,6 +68,7 @@
 //! ```
 
 mod batch;
+mod checksums;
 mod counters;
 mod curve;
 mod forecast_columns;
@@ -88,6 +89,7 @@ pub use crate::{
         BatchLayout, BatchMeta, BatchSlot, DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot,
         Extras, HostMemory, Parts, Place,
     },
+    checksums::{ChecksumError, Checksums},
     counters::{Counters, StageReport},
     curve::Curve,
     forecast_columns::{ForecastColumns, SameName, TargetColumns},

@@ -175,7 +175,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let outcome =
         Pipeline::from("begin", Begin(true), 1).then("waves", waves).run("train", trainer)?;
 
-    let mse = |metrics: Option<millstream_trainer::Metrics>| metrics.and_then(|m| m.mse);
+    let mse = |figures: Option<millstream_trainer::Figures>| figures.and_then(|f| f.overall.mse);
     println!("test mse: {:?}", mse(outcome.report.test));
     println!("the last known value reaches: {:?}", mse(outcome.report.baseline.last));
     println!("run folder: {}", run_dir.display());

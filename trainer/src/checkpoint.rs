@@ -1,9 +1,11 @@
 //! Checkpoints: a folder that is there whole or not at all.
 //!
-//! Everything goes into `.last.partial-<pid>`, each file synced; then the old `last` is moved to
-//! `.last.old`, the new one moved in, and the old one deleted. A crash between the two moves
-//! leaves no `last`; whoever reads next puts `.last.old` back. Two runs in one folder at the same
-//! time are not provided for.
+//! Everything goes into `.last.partial-<pid>`, each file synced, with the checksums of all of them;
+//! then the old `last` is moved to `.last.old`, the new one moved in, and the old one deleted. A
+//! crash between the two moves leaves no `last`; whoever reads next puts `.last.old` back. Two runs
+//! in one folder at the same time are not provided for.
+//!
+//! Nothing is read before its checksum was: see [`Opened`].
 
 use crate::{
     adamw,
@@ -13,13 +15,23 @@ use crate::{
     state::State,
     tensor_file::{self, TensorFile, sync},
 };
-use millstream_stage::{DataSchema, Scaling};
+use millstream_stage::{Checksums, DataSchema, Scaling};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 use tch::{CModule, Tensor};
+
+const WEIGHTS: &str = "model.safetensors";
+const OPTIMIZER: &str = "optimizer.safetensors";
+const SCRIPT: &str = "model.pt";
+const STATE: &str = "state.json";
+const SCHEMA: &str = "schema.json";
+const SCALER: &str = "scaler.json";
+
+/// What a checkpoint consists of, besides the checksums of these.
+const FILES: [&str; 6] = [WEIGHTS, OPTIMIZER, SCRIPT, STATE, SCHEMA, SCALER];
 
 /// The two checkpoints of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +89,11 @@ impl Checkpoints {
         Checkpoints { folder: run_dir.join("checkpoints") }
     }
 
+    /// Whether there is anything that could be a checkpoint.
+    pub(crate) fn exist(&self) -> bool {
+        self.folder.exists()
+    }
+
     pub(crate) fn path(&self, which: Which) -> PathBuf {
         self.folder.join(which.name())
     }
@@ -91,14 +108,27 @@ impl Checkpoints {
     /// [`TrainError::Write`] or [`TrainError::WriteTensors`]; the checkpoint before it stays.
     pub(crate) fn write(&self, which: Which, contents: &Contents<'_>) -> Result<(), TrainError> {
         let _span = tracing::trace_span!("checkpoint").entered();
+        self.put(which, |folder| fill(folder, contents))
+    }
+
+    /// Puts a new folder in place of a checkpoint.
+    fn put(
+        &self,
+        which: Which,
+        fill: impl FnOnce(&Path) -> Result<(), TrainError>,
+    ) -> Result<(), TrainError> {
         let partial = self.folder.join(format!(".{}.partial-{}", which.name(), std::process::id()));
         remove_folder(&partial)?;
-        let written = fill(&partial, contents).and_then(|()| self.replace(which, &partial));
-        if written.is_err() {
+        let put = fs::create_dir_all(&partial)
+            .map_err(writing(&partial))
+            .and_then(|()| fill(&partial))
+            .and_then(|()| seal(&partial))
+            .and_then(|()| self.replace(which, &partial));
+        if put.is_err() {
             // Best effort, for the disk's sake; the first error is the one to report.
             drop(fs::remove_dir_all(&partial));
         }
-        written
+        put
     }
 
     fn replace(&self, which: Which, partial: &Path) -> Result<(), TrainError> {
@@ -112,18 +142,25 @@ impl Checkpoints {
         remove_folder(&old)
     }
 
-    /// Notes in the last checkpoint that its run is complete. Its weights stay as they are.
+    /// Notes in the last checkpoint that its run is complete. Its other files stay as they are:
+    /// the new folder shares them with the old one.
     ///
     /// # Errors
-    /// [`TrainError::Write`], or that the state cannot be read.
+    /// [`TrainError::Write`], or that the checkpoint cannot be read.
     pub(crate) fn mark_finished(&self) -> Result<(), TrainError> {
-        let path = self.path(Which::Last).join("state.json");
-        let mut state: State = read_json(&path)?;
+        let last = self.path(Which::Last);
+        let mut state = self.open(Which::Last)?.state()?;
         state.finished = true;
-        let partial = path.with_extension(format!("json.partial-{}", std::process::id()));
-        write_json(&partial, &state)?;
-        fs::rename(&partial, &path).map_err(writing(&path))?;
-        sync(&self.path(Which::Last))
+        self.put(Which::Last, |folder| {
+            for name in FILES.into_iter().filter(|name| *name != STATE) {
+                let (from, to) = (last.join(name), folder.join(name));
+                // Not every file system has links.
+                fs::hard_link(&from, &to)
+                    .or_else(|_| fs::copy(&from, &to).map(drop))
+                    .map_err(writing(&to))?;
+            }
+            write_json(&folder.join(STATE), &state)
+        })
     }
 
     /// Clears up after a crash: removes what was half written, and puts the old checkpoint back
@@ -151,42 +188,92 @@ impl Checkpoints {
         }
     }
 
+    /// A checkpoint with its checksums.
+    ///
     /// # Errors
-    /// [`TrainError::Read`] or [`TrainError::DamagedJson`].
-    pub(crate) fn state(&self) -> Result<State, TrainError> {
-        read_json(&self.path(Which::Last).join("state.json"))
-    }
-
-    /// # Errors
-    /// [`TrainError::Read`] or [`TrainError::DamagedJson`].
-    pub(crate) fn schema(&self) -> Result<SchemaFile, TrainError> {
-        read_json(&self.path(Which::Last).join("schema.json"))
-    }
-
-    /// # Errors
-    /// [`TrainError::DamagedTensors`].
-    pub(crate) fn weights(&self, which: Which) -> Result<TensorFile, TrainError> {
-        TensorFile::read(self.path(which).join("model.safetensors"))
-    }
-
-    /// # Errors
-    /// [`TrainError::DamagedTensors`].
-    pub(crate) fn optimizer(&self) -> Result<TensorFile, TrainError> {
-        TensorFile::read(self.path(Which::Last).join("optimizer.safetensors"))
+    /// [`TrainError::Damaged`] when there are none, or not those that were written.
+    pub(crate) fn open(&self, which: Which) -> Result<Opened, TrainError> {
+        let folder = self.path(which);
+        Ok(Opened { checksums: Checksums::read(&folder)?, folder })
     }
 }
 
-/// Writes every file of a checkpoint into a new folder.
+/// A checkpoint of which every file is checked before it is read.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    folder: PathBuf,
+    checksums: Checksums,
+}
+
+impl Opened {
+    /// Checks all files, those that nobody is about to read too.
+    ///
+    /// # Errors
+    /// [`TrainError::Damaged`] with the first that is not what was written.
+    pub(crate) fn verify(self) -> Result<Self, TrainError> {
+        for name in FILES {
+            self.checksums.read_file(name)?;
+        }
+        Ok(self)
+    }
+
+    /// # Errors
+    /// [`TrainError::Damaged`] or [`TrainError::DamagedJson`], as below.
+    pub(crate) fn state(&self) -> Result<State, TrainError> {
+        self.json(STATE)
+    }
+
+    pub(crate) fn schema(&self) -> Result<SchemaFile, TrainError> {
+        self.json(SCHEMA)
+    }
+
+    pub(crate) fn scaling(&self) -> Result<Scaling, TrainError> {
+        self.json(SCALER)
+    }
+
+    fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, TrainError> {
+        let text = self.checksums.read_file(name)?;
+        serde_json::from_slice(&text)
+            .map_err(|source| TrainError::DamagedJson { path: self.folder.join(name), source })
+    }
+
+    /// # Errors
+    /// [`TrainError::Damaged`] or [`TrainError::DamagedTensors`], as below.
+    pub(crate) fn weights(&self) -> Result<TensorFile, TrainError> {
+        self.tensors(WEIGHTS)
+    }
+
+    pub(crate) fn optimizer(&self) -> Result<TensorFile, TrainError> {
+        self.tensors(OPTIMIZER)
+    }
+
+    fn tensors(&self, name: &str) -> Result<TensorFile, TrainError> {
+        // libtorch reads files only: the bytes that were checked are dropped again.
+        self.checksums.read_file(name)?;
+        TensorFile::read(self.folder.join(name))
+    }
+}
+
+/// Writes every file of a checkpoint.
 fn fill(folder: &Path, contents: &Contents<'_>) -> Result<(), TrainError> {
-    fs::create_dir_all(folder).map_err(writing(folder))?;
     let Contents { names, weights, optimizer, script, state, schema, scaling } = contents;
-    tensor_file::write(&folder.join("model.safetensors"), names, weights)?;
-    let moments = adamw::state_names(names);
-    tensor_file::write(&folder.join("optimizer.safetensors"), &moments, optimizer)?;
-    write_bytes(&folder.join("model.pt"), &script::to_bytes(script)?)?;
-    write_json(&folder.join("state.json"), state)?;
-    write_json(&folder.join("schema.json"), schema)?;
-    write_json(&folder.join("scaler.json"), scaling)?;
+    tensor_file::write(&folder.join(WEIGHTS), names, weights)?;
+    tensor_file::write(&folder.join(OPTIMIZER), &adamw::state_names(names), optimizer)?;
+    write_bytes(&folder.join(SCRIPT), &script::to_bytes(script)?)?;
+    write_json(&folder.join(STATE), state)?;
+    write_json(&folder.join(SCHEMA), schema)?;
+    write_json(&folder.join(SCALER), scaling)
+}
+
+/// Writes the checksums of a folder's files beside them.
+fn seal(folder: &Path) -> Result<(), TrainError> {
+    let mut checksums = Checksums::default();
+    for name in FILES {
+        let path = folder.join(name);
+        let bytes = fs::read(&path).map_err(|source| TrainError::Read { path, source })?;
+        checksums.add(name, &bytes);
+    }
+    write_bytes(&folder.join(Checksums::FILE), checksums.to_text().as_bytes())?;
     sync(folder)
 }
 
@@ -211,12 +298,6 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TrainError> {
 fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), TrainError> {
     fs::write(path, bytes).map_err(writing(path))?;
     sync(path)
-}
-
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, TrainError> {
-    let text = fs::read(path).map_err(|source| TrainError::Read { path: path.into(), source })?;
-    serde_json::from_slice(&text)
-        .map_err(|source| TrainError::DamagedJson { path: path.into(), source })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! It does not cover failures inside libtorch's kernels (a device out of memory, say): tch raises
 //! those as panics, and no caller could carry on after one.
 
+use millstream_stage::ChecksumError;
 use std::{io, path::PathBuf};
 
 /// Why training failed.
@@ -10,9 +11,9 @@ use std::{io, path::PathBuf};
 #[non_exhaustive]
 pub enum TrainError {
     /// A setting is out of range.
-    #[error("train.{key} is {value}, but must be {expected}")]
+    #[error("{key} is {value}, but must be {expected}")]
     Setting {
-        /// The key, without its section.
+        /// The key, with its section.
         key: &'static str,
         /// What was given.
         value: String,
@@ -70,7 +71,7 @@ pub enum TrainError {
         /// The checkpoint.
         path: PathBuf,
         /// What changed.
-        what: &'static str,
+        what: String,
         /// What the checkpoint says.
         saved: String,
         /// What the caller says.
@@ -81,6 +82,21 @@ pub enum TrainError {
     NoCheckpoint {
         /// The checkpoint.
         path: PathBuf,
+    },
+    /// A new run would overwrite another.
+    #[error(
+        "{} already holds a run; resume it, or choose another folder for a new one", .path.display()
+    )]
+    HoldsARun {
+        /// The run folder.
+        path: PathBuf,
+    },
+    /// A file of a checkpoint is missing or not what was written there.
+    #[error("{source}; restore the checkpoint or start a new run")]
+    Damaged {
+        /// Which file, and what is wrong with it.
+        #[from]
+        source: ChecksumError,
     },
     /// A JSON file of a checkpoint does not parse.
     #[error("{path} is damaged: {source}; restore the checkpoint or start a new run")]

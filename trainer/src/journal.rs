@@ -8,6 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The journal's name in its run folder.
+pub(crate) const FILE: &str = "metrics.jsonl";
+
 /// The line of an epoch; epoch 0 is the look at validation before the first step.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct EpochLine {
@@ -40,16 +43,30 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Starts an empty journal.
+    /// Starts a journal.
+    ///
+    /// # Errors
+    /// [`TrainError::HoldsARun`] when there is one, [`TrainError::Write`].
+    pub(crate) fn create(run_dir: &Path) -> Result<Self, TrainError> {
+        let path = run_dir.join(FILE);
+        fs::create_dir_all(run_dir)
+            .map_err(|source| TrainError::Write { path: run_dir.to_owned(), source })?;
+        match File::create_new(&path) {
+            Ok(file) => Ok(Journal { path, file }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(TrainError::HoldsARun { path: run_dir.to_owned() })
+            }
+            Err(source) => Err(TrainError::Write { path, source }),
+        }
+    }
+
+    /// Takes the journal of a run back that saved nothing.
     ///
     /// # Errors
     /// [`TrainError::Write`].
-    pub(crate) fn create(run_dir: &Path) -> Result<Self, TrainError> {
-        let path = run_dir.join("metrics.jsonl");
-        match fs::create_dir_all(run_dir).and_then(|()| File::create(&path)) {
-            Ok(file) => Ok(Journal { path, file }),
-            Err(source) => Err(TrainError::Write { path, source }),
-        }
+    pub(crate) fn discard(&self) -> Result<(), TrainError> {
+        fs::remove_file(&self.path)
+            .map_err(|source| TrainError::Write { path: self.path.clone(), source })
     }
 
     /// Goes on with a journal, without the lines that a crashed run wrote after its checkpoint:
@@ -58,7 +75,7 @@ impl Journal {
     /// # Errors
     /// [`TrainError::Write`].
     pub(crate) fn resume(run_dir: &Path, step: u64, epoch: u32) -> Result<Self, TrainError> {
-        let path = run_dir.join("metrics.jsonl");
+        let path = run_dir.join(FILE);
         match trim(&path, step, epoch) {
             Ok(file) => Ok(Journal { path, file }),
             Err(source) => Err(TrainError::Write { path, source }),
@@ -115,10 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_journal_is_empty() {
+    fn the_journal_of_another_run_is_not_overwritten() {
         let run = tempfile::tempdir().unwrap();
-        fs::write(run.path().join("metrics.jsonl"), "old\n").unwrap();
+        let journal = Journal::create(run.path()).unwrap();
+        let error = Journal::create(run.path()).unwrap_err();
+        assert!(matches!(error, TrainError::HoldsARun { .. }), "{error:?}");
+        journal.discard().unwrap();
         Journal::create(run.path()).unwrap();
-        assert_eq!(fs::read_to_string(run.path().join("metrics.jsonl")).unwrap(), "");
     }
 }

@@ -64,9 +64,10 @@
 mod adamw;
 mod checkpoint;
 mod clip;
+mod correlation;
 mod error;
 mod journal;
-mod landmarks;
+mod judge;
 mod learner;
 mod loss;
 mod lstm;
@@ -87,10 +88,11 @@ mod state;
 mod tensor;
 mod tensor_file;
 mod trainer;
+mod unchanged;
 
 pub use crate::{
     error::TrainError,
-    metrics::Metrics,
+    metrics::{Figures, Metrics, StepMetrics},
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
     settings::{Loss, ModelKind, ModelOptions, OptimizerKind, Schedule, TrainSettings},
     state::Position,

@@ -1,269 +1,197 @@
-//! How good forecasts are: plain functions on host numbers.
+//! How good forecasts are: the figures, and how sums become figures.
 //!
-//! Where a figure is not defined (no data, one series, no variance) it is `None`, never NaN.
-//! Collecting the numbers on the device is the business of `pass.rs`.
+//! A figure that is not defined (no data, one series, no variance) is `None`, never NaN. The sums
+//! are taken in `judge.rs`.
 
+use crate::correlation::{Correlations, Mean};
 use serde::{Deserialize, Serialize};
 
-/// How good the forecasts of one pass are.
+/// How good forecasts are, over some steps of some targets.
 ///
-/// Errors are over every step and target. Units are scaled ones, except for `*_raw`.
+/// What is compared: for each window, step and target one forecast and one outcome. Scaled units
+/// are those the model learns in, `(curve(raw) - offset) / scale` by `scaler.json`; user units are
+/// those of the source, as a file of forecasts has them. For `target.kind` `return` they are
+/// shares, for `direction` -1 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
-    /// Mean squared error.
+    /// Mean of `(forecast - outcome)²`, in scaled units.
     pub mse: Option<f64>,
-    /// Mean absolute error.
+    /// Mean of `|forecast - outcome|`, in scaled units.
     pub mae: Option<f64>,
-    /// Share of forecasts with the sign of their outcome, in raw units, among outcomes that are
-    /// not 0; `None` when all outcomes have one sign.
+    /// Share of forecasts with the right direction, among the pairs in which both the forecast and
+    /// the outcome have one.
+    ///
+    /// Of targets of kind `return` or `direction`, the direction is the sign of the value itself.
+    /// Of kind `value`, it is that of the change since the last known value: whether the value, t+1
+    /// or later, lies above or below what the target was in the window's last row. No change has
+    /// no direction, so "predict the last" has none at all; where the last value is missing, there
+    /// is none either. Values are compared in scaled units, as `f32`, where equal values stay equal.
+    ///
+    /// `None` when no pair counts, and when the outcomes of those that count all have one direction.
     pub directional_accuracy: Option<f64>,
-    /// Information coefficient: the correlation across series of forecasts and outcomes (first
-    /// target, first step), averaged over the times with at least three series.
+    /// Information coefficient: Pearson's correlation of forecasts and outcomes across the series of
+    /// one time (of the windows' last rows), in user units rounded to `f32`, averaged over the times
+    /// at which it is defined: at least three series, and neither side all equal. Of several steps
+    /// and targets, the mean of what each of them has.
     pub ic: Option<f64>,
-    /// The same for ranks.
+    /// The same of ranks (Spearman's correlation), equal values sharing their average rank.
     pub rank_ic: Option<f64>,
-    /// Mean squared error in user units, averaged over the targets; `None` where a target's
-    /// scaling is not one affine function for all series.
+    /// Mean of `(forecast - outcome)²`, in user units: each scaled value is brought back by the
+    /// scaling of its series. Of several targets, the mean of what each of them has, whatever their
+    /// units.
     pub mse_raw: Option<f64>,
-    /// Mean absolute error in user units, averaged over the targets; `None` likewise.
+    /// Mean of `|forecast - outcome|`, in user units, likewise.
     pub mae_raw: Option<f64>,
 }
 
-/// Sums over a pass, one entry per target.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ErrorSums {
-    pub(crate) squared: Vec<f64>,
-    pub(crate) absolute: Vec<f64>,
-    /// Forecasts per target.
-    pub(crate) count: f64,
+/// The figures of one forecaster in one pass.
+///
+/// As JSON, the overall figures and `by_step` stand side by side.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Over all steps and targets.
+    #[serde(flatten)]
+    pub overall: Metrics,
+    /// Each step of each target: the first target's steps, then the second's, and so on.
+    pub by_step: Vec<StepMetrics>,
 }
 
-/// How often forecasts had the right sign.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Directions {
-    pub(crate) right: f64,
-    pub(crate) rises: f64,
-    pub(crate) falls: f64,
+/// The figures of one step of one target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepMetrics {
+    /// The target column.
+    pub target: String,
+    /// The step, from 1.
+    pub step: usize,
+    /// Its figures, which as JSON stand beside the two above.
+    #[serde(flatten)]
+    pub metrics: Metrics,
 }
 
-/// Forecasts and outcomes of the first target's first step, with the time of each.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CrossSection<'a> {
-    pub(crate) times: &'a [i64],
-    pub(crate) forecasts: &'a [f64],
-    pub(crate) outcomes: &'a [f64],
+/// Errors and directions, summed over windows.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Sums {
+    pub(crate) count: u64,
+    pub(crate) squared: f64,
+    pub(crate) absolute: f64,
+    pub(crate) squared_raw: f64,
+    pub(crate) absolute_raw: f64,
+    /// Pairs whose directions agree.
+    pub(crate) right: u64,
+    /// Pairs with two directions, of which the outcome's is up.
+    pub(crate) rises: u64,
+    /// The same, down.
+    pub(crate) falls: u64,
 }
 
-impl Metrics {
-    /// `units` is what one scaled unit of each target is in user units, where there is such a
-    /// number.
-    pub(crate) fn new(
-        sums: &ErrorSums,
-        directions: Directions,
-        section: Option<CrossSection<'_>>,
-        units: Option<&[f64]>,
-    ) -> Self {
-        let ones = vec![1.0; sums.squared.len()];
-        let raw = |sums: &[f64], count, power| {
-            let units: Vec<f64> = units?.iter().map(|unit| unit.abs().powi(power)).collect();
-            mean_error(sums, &units, count)
-        };
+impl Sums {
+    fn add(&mut self, other: &Sums) {
+        self.count += other.count;
+        self.squared += other.squared;
+        self.absolute += other.absolute;
+        self.squared_raw += other.squared_raw;
+        self.absolute_raw += other.absolute_raw;
+        self.right += other.right;
+        self.rises += other.rises;
+        self.falls += other.falls;
+    }
+
+    fn metrics(&self, Correlations { pearson, spearman }: Correlations) -> Metrics {
+        let mean = |sum: f64| Some(sum / self.count as f64).filter(|mean| mean.is_finite());
+        let directed = self.rises + self.falls;
+        let both = self.rises > 0 && self.falls > 0;
         Metrics {
-            mse: mean_error(&sums.squared, &ones, sums.count),
-            mae: mean_error(&sums.absolute, &ones, sums.count),
-            directional_accuracy: directional_accuracy(directions),
-            ic: section.and_then(|section| mean_over_times(section, pearson)),
-            rank_ic: section.and_then(|section| mean_over_times(section, spearman)),
-            mse_raw: raw(&sums.squared, sums.count, 2),
-            mae_raw: raw(&sums.absolute, sums.count, 1),
+            mse: mean(self.squared),
+            mae: mean(self.absolute),
+            directional_accuracy: both.then(|| self.right as f64 / directed as f64),
+            ic: pearson,
+            rank_ic: spearman,
+            mse_raw: mean(self.squared_raw),
+            mae_raw: mean(self.absolute_raw),
         }
     }
 }
 
-/// The mean over targets of each target's mean error times its unit.
-fn mean_error(sums: &[f64], units: &[f64], count: f64) -> Option<f64> {
-    let total: f64 = sums.iter().zip(units).map(|(sum, unit)| sum * unit).sum();
-    let mean = total / (count * sums.len() as f64);
-    mean.is_finite().then_some(mean)
+/// Puts the figures of a forecaster together, step by step.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    sums: Sums,
+    pearson: Mean,
+    spearman: Mean,
+    by_step: Vec<StepMetrics>,
 }
 
-/// See [`Metrics::directional_accuracy`].
-fn directional_accuracy(counts: Directions) -> Option<f64> {
-    let Directions { right, rises, falls } = counts;
-    (rises > 0.0 && falls > 0.0).then(|| right / (rises + falls))
-}
-
-/// Averages a correlation over the times at which it is defined.
-fn mean_over_times(
-    section: CrossSection<'_>,
-    correlation: fn(&[f64], &[f64]) -> Option<f64>,
-) -> Option<f64> {
-    let CrossSection { times, forecasts, outcomes } = section;
-    let mut order: Vec<usize> = (0..times.len()).collect();
-    order.sort_by_key(|&i| times[i]);
-    let (mut sum, mut count) = (0.0, 0u64);
-    let (mut xs, mut ys) = (Vec::new(), Vec::new());
-    for group in order.chunk_by(|&a, &b| times[a] == times[b]) {
-        if group.len() < 3 {
-            continue;
-        }
-        xs.clear();
-        ys.clear();
-        xs.extend(group.iter().map(|&i| forecasts[i]));
-        ys.extend(group.iter().map(|&i| outcomes[i]));
-        if let Some(value) = correlation(&xs, &ys) {
-            sum += value;
-            count += 1;
-        }
+impl Tally {
+    /// Adds step `step` (from 1) of a target.
+    pub(crate) fn add(&mut self, target: &str, step: usize, sums: &Sums, found: Correlations) {
+        self.sums.add(sums);
+        self.pearson.add(found.pearson);
+        self.spearman.add(found.spearman);
+        let metrics = sums.metrics(found);
+        self.by_step.push(StepMetrics { target: target.to_owned(), step, metrics });
     }
-    (count > 0).then(|| sum / count as f64)
-}
 
-/// Pearson's correlation; `None` when either side has no variance.
-fn pearson(xs: &[f64], ys: &[f64]) -> Option<f64> {
-    let n = xs.len() as f64;
-    let (mx, my) = (xs.iter().sum::<f64>() / n, ys.iter().sum::<f64>() / n);
-    let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
-    for (x, y) in xs.iter().zip(ys) {
-        xx += (x - mx) * (x - mx);
-        yy += (y - my) * (y - my);
-        xy += (x - mx) * (y - my);
+    pub(crate) fn figures(self) -> Figures {
+        let Tally { sums, pearson, spearman, by_step } = self;
+        let found = Correlations { pearson: pearson.value(), spearman: spearman.value() };
+        Figures { overall: sums.metrics(found), by_step }
     }
-    // Equal values can leave a rounding error in place of a zero variance.
-    let varies = |values: &[f64]| values.iter().any(|value| *value != values[0]);
-    let value = xy / (xx * yy).sqrt();
-    (varies(xs) && varies(ys) && value.is_finite()).then(|| value.clamp(-1.0, 1.0))
-}
-
-/// Spearman's correlation, tied values sharing their average rank.
-fn spearman(xs: &[f64], ys: &[f64]) -> Option<f64> {
-    pearson(&ranks(xs), &ranks(ys))
-}
-
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut below = 0;
-    for tied in order.chunk_by(|&a, &b| values[a] == values[b]) {
-        let rank = below as f64 + (tied.len() as f64 + 1.0) / 2.0;
-        for &i in tied {
-            ranks[i] = rank;
-        }
-        below += tied.len();
-    }
-    ranks
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    fn section_of(times: &[i64], forecasts: &[f64], outcomes: &[f64]) -> Metrics {
-        let sums = ErrorSums { squared: vec![0.0], absolute: vec![0.0], count: 1.0 };
-        let directions = Directions { right: 0.0, rises: 0.0, falls: 0.0 };
-        let section = CrossSection { times, forecasts, outcomes };
-        Metrics::new(&sums, directions, Some(section), Some(&[1.0]))
-    }
-
-    #[test]
-    fn raw_errors_are_in_each_targets_own_unit() {
-        let sums = ErrorSums { squared: vec![8.0, 2.0], absolute: vec![4.0, 2.0], count: 2.0 };
-        let directions = Directions { right: 3.0, rises: 2.0, falls: 2.0 };
-        let found = Metrics::new(&sums, directions, None, Some(&[10.0, 0.5]));
-        assert_eq!(found.mse, Some(2.5));
-        assert_eq!(found.mae, Some(1.5));
-        assert_eq!(found.mse_raw, Some((400.0 + 0.25) / 2.0));
-        assert_eq!(found.mae_raw, Some((20.0 + 0.5) / 2.0));
-        assert_eq!(found.directional_accuracy, Some(0.75));
-        assert_eq!((found.ic, found.rank_ic), (None, None));
-        let no_unit = Metrics::new(&sums, directions, None, None);
-        assert_eq!(no_unit, Metrics { mse_raw: None, mae_raw: None, ..found });
-    }
 
     #[test]
     fn what_is_not_defined_is_none() {
-        let sums = ErrorSums { squared: vec![0.0], absolute: vec![0.0], count: 0.0 };
-        let one_sign = Directions { right: 5.0, rises: 5.0, falls: 0.0 };
-        let found = Metrics::new(&sums, one_sign, None, Some(&[1.0]));
-        assert_eq!(found, Metrics::default());
-        let one_series = section_of(&[1, 2, 3], &[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]);
-        assert_eq!((one_series.ic, one_series.rank_ic), (None, None));
-        let constant = section_of(&[1, 1, 1], &[0.1, 0.1, 0.1], &[1.0, 2.0, 3.0]);
-        assert_eq!((constant.ic, constant.rank_ic), (None, None));
+        let nothing = Sums::default();
+        assert_eq!(nothing.metrics(Correlations::default()), Metrics::default());
+        let one_way = Sums { count: 5, right: 5, rises: 5, ..nothing };
+        let found = one_way.metrics(Correlations::default());
+        assert_eq!((found.mse, found.directional_accuracy), (Some(0.0), None));
+        let infinite = Sums { count: 1, squared: f64::INFINITY, absolute: f64::NAN, ..nothing };
+        let found = infinite.metrics(Correlations::default());
+        assert_eq!((found.mse, found.mae), (None, None));
     }
 
     #[test]
-    fn times_are_grouped_wherever_their_rows_lie() {
-        let times = [5, 1, 5, 1, 5, 1];
-        let found =
-            section_of(&times, &[1.0, 3.0, 2.0, 2.0, 3.0, 1.0], &[1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
-        assert_eq!(found.ic, Some(0.0), "one time is perfect, the other perfectly wrong");
+    fn overall_is_the_mean_of_the_steps_and_undefined_correlations_do_not_count() {
+        let mut tally = Tally::default();
+        let sums = |squared, right| Sums {
+            count: 2,
+            squared,
+            right,
+            rises: 1,
+            falls: 1,
+            ..Sums::default()
+        };
+        let correlations = |pearson| Correlations { pearson, spearman: None };
+        tally.add("y", 1, &sums(2.0, 2), correlations(Some(0.5)));
+        tally.add("y", 2, &sums(6.0, 1), correlations(None));
+        let Figures { overall, by_step } = tally.figures();
+        assert_eq!((overall.mse, overall.directional_accuracy), (Some(2.0), Some(0.75)));
+        assert_eq!((overall.ic, overall.rank_ic), (Some(0.5), None));
+        let steps: Vec<_> = by_step.iter().map(|one| (one.step, one.metrics.mse)).collect();
+        assert_eq!(steps, [(1, Some(1.0)), (2, Some(3.0))]);
     }
 
     #[test]
-    fn tied_values_share_their_average_rank() {
-        assert_eq!(ranks(&[10.0, 20.0, 10.0, 5.0]), [2.5, 4.0, 2.5, 1.0]);
-    }
-
-    /// From the definition: the covariance over the product of the standard deviations.
-    fn naive_pearson(xs: &[f64], ys: &[f64]) -> Option<f64> {
-        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
-        let product = |a: &[f64], b: &[f64]| {
-            mean(&a.iter().zip(b).map(|(x, y)| x * y).collect::<Vec<_>>()) - mean(a) * mean(b)
-        };
-        let variance = product(xs, xs) * product(ys, ys);
-        (variance > 1e-9).then(|| product(xs, ys) / variance.sqrt())
-    }
-
-    /// From the definition: how many values are below, and half of the others that are equal.
-    fn naive_ranks(values: &[f64]) -> Vec<f64> {
-        let rank = |x: &f64| {
-            let below = values.iter().filter(|v| *v < x).count() as f64;
-            let equal = values.iter().filter(|v| *v == x).count() as f64;
-            below + (equal + 1.0) / 2.0
-        };
-        values.iter().map(rank).collect()
-    }
-
-    fn naive_ic(rows: &[(i64, f64, f64)], ranked: bool) -> Option<f64> {
-        let mut found = Vec::new();
-        for time in 0..4 {
-            let group: Vec<_> = rows.iter().filter(|row| row.0 == time).collect();
-            let mut xs: Vec<f64> = group.iter().map(|row| row.1).collect();
-            let mut ys: Vec<f64> = group.iter().map(|row| row.2).collect();
-            if ranked {
-                (xs, ys) = (naive_ranks(&xs), naive_ranks(&ys));
-            }
-            if group.len() >= 3 {
-                found.extend(naive_pearson(&xs, &ys));
-            }
-        }
-        (!found.is_empty()).then(|| found.iter().sum::<f64>() / found.len() as f64)
-    }
-
-    fn close(found: Option<f64>, expected: Option<f64>) -> bool {
-        match (found, expected) {
-            (Some(found), Some(expected)) => (found - expected).abs() < 1e-6,
-            (found, expected) => found == expected,
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn ic_and_rank_ic_follow_their_definitions(
-            // Small whole numbers, so that ties and constant groups come up.
-            rows in prop::collection::vec((0i64..4, -5i32..5, -5i32..5), 0..40)
-        ) {
-            let rows: Vec<(i64, f64, f64)> =
-                rows.into_iter().map(|(t, x, y)| (t, f64::from(x), f64::from(y))).collect();
-            let times: Vec<i64> = rows.iter().map(|row| row.0).collect();
-            let forecasts: Vec<f64> = rows.iter().map(|row| row.1).collect();
-            let outcomes: Vec<f64> = rows.iter().map(|row| row.2).collect();
-            let found = section_of(&times, &forecasts, &outcomes);
-            prop_assert!(close(found.ic, naive_ic(&rows, false)), "{:?}", found.ic);
-            prop_assert!(close(found.rank_ic, naive_ic(&rows, true)), "{:?}", found.rank_ic);
-        }
+    fn as_json_the_overall_figures_and_the_steps_stand_side_by_side() {
+        let mut tally = Tally::default();
+        tally.add(
+            "y",
+            1,
+            &Sums { count: 2, squared: 3.0, ..Sums::default() },
+            Correlations::default(),
+        );
+        let figures = tally.figures();
+        let json = serde_json::to_value(&figures).unwrap();
+        assert_eq!((&json["mse"], &json["ic"]), (&1.5.into(), &serde_json::Value::Null));
+        let step = &json["by_step"][0];
+        assert_eq!(
+            (&step["target"], &step["step"], &step["mse"]),
+            (&"y".into(), &1.into(), &1.5.into())
+        );
+        assert_eq!(serde_json::from_value::<Figures>(json).unwrap(), figures);
     }
 }

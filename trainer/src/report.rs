@@ -1,7 +1,7 @@
 //! What a caller sees of a run: progress while it goes on, the report at its end.
 
-use crate::metrics::Metrics;
-use millstream_stage::Plan;
+use crate::metrics::{Figures, Metrics};
+use millstream_stage::{Phase, Plan};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -24,6 +24,19 @@ pub enum Progress {
         step: u64,
         /// Steps of the whole run.
         steps_total: u64,
+        /// Training windows so far.
+        samples: u64,
+    },
+    /// A batch of validation or test windows has been handed to the device.
+    Evaluating {
+        /// Which of the two.
+        phase: Phase,
+        /// The epoch that is being judged; 0 before the first step.
+        epoch: u32,
+        /// Windows of this pass so far.
+        windows: u64,
+        /// Windows of this pass.
+        of: u64,
     },
     /// A log line was written.
     Log(LogLine),
@@ -66,29 +79,37 @@ pub struct EpochLoss {
     pub validation_loss: Option<f64>,
 }
 
-/// The naive forecasts, judged on the test windows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+/// The naive forecasts, judged on the same windows as the model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// Always the mean of the training rows.
-    pub mean: Option<Metrics>,
-    /// Always the last known value.
-    pub last: Option<Metrics>,
+    pub mean: Option<Figures>,
+    /// Always the last known value, and the mean where that is missing. Of returns and directions:
+    /// always 0, no change.
+    pub last: Option<Figures>,
 }
 
 /// What a run leaves. Figures that were not reached before an interruption are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrainReport {
+    /// Whether the run folder holds a checkpoint to go on from or to predict with. A run that was
+    /// interrupted before its first step saves nothing.
+    pub saved: bool,
     /// Steps taken, those before a resume included.
     pub steps: u64,
     /// Mean training loss of the last complete epoch.
     pub train_loss: Option<f64>,
     /// Validation loss before the first step, by the configured loss (mse by default).
     pub first_validation_loss: Option<f64>,
+    /// Validation figures before the first step.
+    pub first_validation: Option<Metrics>,
     /// Validation figures of the best epoch.
-    pub validation: Option<Metrics>,
+    pub validation: Option<Figures>,
+    /// What naive forecasts reach on the validation windows.
+    pub validation_baseline: Baseline,
     /// Test figures of the best epoch's weights.
-    pub test: Option<Metrics>,
-    /// What naive forecasts reach on the same test windows.
+    pub test: Option<Figures>,
+    /// What naive forecasts reach on the test windows.
     pub baseline: Baseline,
     /// The epoch whose weights are in `checkpoints/best`.
     pub best_epoch: Option<u32>,

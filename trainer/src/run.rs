@@ -14,7 +14,7 @@ use crate::{
     readback::Readback,
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
     settings::TrainSettings,
-    state::{History, Scheduler, State},
+    state::{History, Scheduler, State, StreamShape},
     tensor::{BatchTensors, device},
 };
 use millstream_stage::{DeviceBatch, Phase, Plan, Tag};
@@ -68,7 +68,7 @@ impl Run {
                 self.learn(batch, tag, observe)?;
                 None
             }
-            Phase::Validation => self.validate(&batch, tag),
+            Phase::Validation => self.validate(&batch, tag, observe),
             Phase::Test => {
                 self.try_out(&batch, tag, observe);
                 None
@@ -76,9 +76,9 @@ impl Run {
             Phase::Predict => unreachable!("no run expects a batch of the predict phase"),
         };
         match found {
-            Some(found) if tag.epoch == 0 => self.look_before(&found, observe),
+            Some(found) if tag.epoch == 0 => self.look_before(found, observe),
             found if tag.epoch > 0 && order::ends_epoch(&self.plan, tag) => {
-                self.end_epoch(found.as_ref(), observe)
+                self.end_epoch(found, observe)
             }
             _ => Ok(()),
         }
@@ -102,7 +102,8 @@ impl Run {
             self.unread += group.windows;
             self.history.samples += group.windows;
             let (step, steps_total) = (self.learner.optimizer.steps(), self.learner.steps_total);
-            observe(&Progress::Step { epoch: tag.epoch, step, steps_total });
+            let samples = self.history.samples;
+            observe(&Progress::Step { epoch: tag.epoch, step, steps_total, samples });
             if step % self.settings.log_every == 0 {
                 self.log(step, observe)?;
             }
@@ -152,12 +153,20 @@ impl Run {
     }
 
     /// Adds a batch to the validation pass; at its end, what it found.
-    fn validate(&mut self, batch: &BatchTensors, tag: Tag) -> Option<PassResult> {
+    fn validate(
+        &mut self,
+        batch: &BatchTensors,
+        tag: Tag,
+        observe: &mut Observer,
+    ) -> Option<PassResult> {
         let windows = self.plan.windows.validation;
         let place = device(batch.batch().place());
         let pass = self.validation.get_or_insert_with(|| Pass::new(&self.plan, windows, place));
         forecast(&self.learner, batch, pass, &self.settings);
-        self.plan.is_last(tag).then(|| pass.finish(&mut self.readback))
+        observe(&evaluating(tag, pass, windows));
+        // The naive forecasts do not change with the epochs.
+        let baselines = tag.epoch == 0;
+        self.plan.is_last(tag).then(|| pass.finish(&mut self.readback, baselines))
     }
 
     fn try_out(&mut self, batch: &BatchTensors, tag: Tag, observe: &mut Observer) {
@@ -169,24 +178,21 @@ impl Run {
                 self.best.as_deref().expect("an epoch ended before the test, so one is best");
             self.learner.model.parameters_mut().restore(best);
         }
-        let pass = self
-            .testing
-            .get_or_insert_with(|| Pass::new(&self.plan, windows, place).with_baselines());
+        let pass = self.testing.get_or_insert_with(|| Pass::new(&self.plan, windows, place));
         forecast(&self.learner, batch, pass, &self.settings);
+        observe(&evaluating(tag, pass, windows));
         if self.plan.is_last(tag) {
-            self.test = Some(pass.finish(&mut self.readback));
+            self.test = Some(pass.finish(&mut self.readback, true));
         }
     }
 
     /// The end of the validation pass before the first step.
-    fn look_before(
-        &mut self,
-        found: &PassResult,
-        observe: &mut Observer,
-    ) -> Result<(), TrainError> {
+    fn look_before(&mut self, found: PassResult, observe: &mut Observer) -> Result<(), TrainError> {
         let loss = found.loss.ok_or_else(|| self.diverged("validation", f64::NAN))?;
         self.history.first_validation_loss = Some(loss);
-        let validation = Some(found.model);
+        self.history.validation_baseline = found.baseline;
+        let validation = Some(found.model.overall);
+        self.history.first_validation = validation;
         let line =
             EpochLine { epoch: 0, train_loss: None, validation_loss: Some(loss), validation };
         self.journal.append(&line)?;
@@ -196,16 +202,17 @@ impl Run {
 
     fn end_epoch(
         &mut self,
-        found: Option<&PassResult>,
+        found: Option<PassResult>,
         observe: &mut Observer,
     ) -> Result<(), TrainError> {
         let epoch = self.epoch;
         let train_loss = self.history.this_epoch.take_mean();
-        let validation_loss = match found {
+        let validation_loss = match &found {
             None => None,
             Some(found) => Some(found.loss.ok_or_else(|| self.diverged("validation", f64::NAN))?),
         };
         self.history.losses.push(EpochLoss { epoch, train_loss, validation_loss });
+        let validation = found.as_ref().map(|found| found.model.overall);
         // With nothing to judge by, the latest weights are the best there are.
         let improved = match (validation_loss, self.best_validation) {
             (Some(now), Some(best)) => now < best,
@@ -218,7 +225,6 @@ impl Run {
             let parameters = self.learner.model.parameters();
             self.best = Some(parameters.snapshot());
         }
-        let validation = found.map(|found| found.model);
         let train_loss = Some(train_loss);
         let line = EpochLine { epoch, train_loss, validation_loss, validation };
         self.journal.append(&line)?;
@@ -266,6 +272,7 @@ impl Run {
             finished: false,
             history: self.history.clone(),
             settings: self.settings.clone(),
+            stream: StreamShape::of(&self.plan),
         }
     }
 
@@ -282,8 +289,13 @@ impl Run {
         self.checkpoints.mark_finished()
     }
 
-    /// The stream was cut short on request: saves where to go on.
+    /// The stream was cut short on request: saves where to go on. Before the first step there is
+    /// nothing to go on from but the seed, and a run that resumed there would lack its look at
+    /// validation before training; so nothing is left of it.
     pub(crate) fn interrupt(&mut self) -> Result<(), TrainError> {
+        if self.learner.optimizer.steps() == 0 {
+            return self.journal.discard();
+        }
         if self.epoch > self.plan.epochs {
             // Only the test was left; the last epoch's end has saved all there is, and the model
             // may hold the best weights by now instead of the last.
@@ -298,7 +310,7 @@ impl Run {
         report.device_reads = self.readback.reads();
         if let Some(test) = self.test {
             report.test = Some(test.model);
-            report.baseline = Baseline { mean: test.mean, last: test.last };
+            report.baseline = test.baseline;
         }
         report
     }
@@ -307,10 +319,13 @@ impl Run {
 /// What a run has found so far, as a report.
 pub(crate) fn report(history: History, steps: u64) -> TrainReport {
     TrainReport {
+        saved: steps > 0,
         steps,
         train_loss: history.losses.last().map(|loss| loss.train_loss),
         first_validation_loss: history.first_validation_loss,
+        first_validation: history.first_validation,
         validation: history.validation,
+        validation_baseline: history.validation_baseline,
         test: None,
         baseline: Baseline::default(),
         best_epoch: history.best_epoch,
@@ -319,6 +334,10 @@ pub(crate) fn report(history: History, steps: u64) -> TrainReport {
         losses: history.losses,
         device_reads: 0,
     }
+}
+
+fn evaluating(tag: Tag, pass: &Pass, of: u64) -> Progress {
+    Progress::Evaluating { phase: tag.phase, epoch: tag.epoch, windows: pass.windows(), of }
 }
 
 /// Adds the forecasts of a batch to a pass.

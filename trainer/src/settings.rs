@@ -130,16 +130,21 @@ impl TrainSettings {
     /// [`TrainError::Setting`] with the first key that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
         let not_negative = |value: f64| value.is_finite() && value >= 0.0;
-        require("epochs", &self.epochs, self.epochs >= 1, "at least 1")?;
+        require("train.epochs", &self.epochs, self.epochs >= 1, "at least 1")?;
         let rate = self.learning_rate;
-        require("learning_rate", &rate, rate.is_finite() && rate > 0.0, "a number above 0")?;
+        require("train.learning_rate", &rate, rate.is_finite() && rate > 0.0, "a number above 0")?;
         let decay = self.weight_decay;
-        require("weight_decay", &decay, not_negative(decay), "a number not below 0")?;
+        require("train.weight_decay", &decay, not_negative(decay), "a number not below 0")?;
         let norm = self.clip_norm;
-        require("clip_norm", &norm, not_negative(norm), "a number not below 0 (0 = no clipping)")?;
+        require(
+            "train.clip_norm",
+            &norm,
+            not_negative(norm),
+            "a number not below 0 (0 = no clipping)",
+        )?;
         let dropout = self.model_options.dropout;
         let usable = (0.0..1.0).contains(&dropout);
-        require("model_options.dropout", &dropout, usable, "at least 0 and below 1")
+        require("train.model_options.dropout", &dropout, usable, "at least 0 and below 1")
     }
 
     /// Checks what only the stream can tell.
@@ -151,7 +156,11 @@ impl TrainSettings {
         // first of them comes; with batches of any size it is not.
         let usable = !plan.by_time || self.accumulate.get() == 1;
         let expected = "1 with window.order = \"by_time\", whose batches differ in size";
-        require("accumulate", &self.accumulate, usable, expected)
+        require("train.accumulate", &self.accumulate, usable, expected)?;
+        let ModelKind::Lstm = self.model;
+        let segment = plan.schema.segment.as_deref().unwrap_or_default();
+        let expected = "left out with train.model = \"lstm\", which does not read segments";
+        require("window.segment", &format!("{segment:?}"), segment.is_empty(), expected)
     }
 }
 
@@ -212,6 +221,16 @@ mod tests {
         assert_eq!(error, expected);
         settings.accumulate = NonZeroU32::MIN;
         settings.check_stream(&plan).unwrap();
+    }
+
+    #[test]
+    fn a_segment_column_that_the_model_does_not_read_is_refused() {
+        let mut plan = crate::sample::plan(1, [8, 0, 0]);
+        plan.schema.segment = Some("sector".into());
+        let error = TrainSettings::default().check_stream(&plan).unwrap_err().to_string();
+        let expected = "window.segment is \"sector\", but must be left out with train.model = \
+                        \"lstm\", which does not read segments";
+        assert_eq!(error, expected);
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! What `state.json` keeps: where a run stands and what it has found so far.
 
 use crate::{
-    error::TrainError,
-    metrics::Metrics,
-    report::EpochLoss,
+    metrics::{Figures, Metrics},
+    report::{Baseline, EpochLoss},
     settings::{Schedule, TrainSettings},
 };
+use millstream_stage::{Phase, Plan};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// Where a run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +39,46 @@ pub(crate) struct State {
     pub(crate) finished: bool,
     pub(crate) history: History,
     pub(crate) settings: TrainSettings,
+    pub(crate) stream: StreamShape,
+}
+
+/// What the stream held that the data's schema does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StreamShape {
+    pub(crate) epochs: u32,
+    pub(crate) batch_size: usize,
+    pub(crate) by_time: bool,
+    pub(crate) windows: PartSizes,
+    pub(crate) batches: PartSizes,
+}
+
+/// Something counted in each part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PartSizes {
+    pub(crate) train: u64,
+    pub(crate) validation: u64,
+    pub(crate) test: u64,
+}
+
+impl StreamShape {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let windows = &plan.windows;
+        StreamShape {
+            epochs: plan.epochs,
+            batch_size: plan.batch_size,
+            by_time: plan.by_time,
+            windows: PartSizes {
+                train: windows.train,
+                validation: windows.validation,
+                test: windows.test,
+            },
+            batches: PartSizes {
+                train: plan.batches(Phase::Train),
+                validation: plan.batches(Phase::Validation),
+                test: plan.batches(Phase::Test),
+            },
+        }
+    }
 }
 
 /// The schedule has no state of its own; this is for readers of the file.
@@ -53,9 +92,13 @@ pub(crate) struct Scheduler {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct History {
     pub(crate) first_validation_loss: Option<f64>,
+    /// Validation figures before the first step.
+    pub(crate) first_validation: Option<Metrics>,
     pub(crate) best_epoch: Option<u32>,
     /// Validation figures of the best epoch.
-    pub(crate) validation: Option<Metrics>,
+    pub(crate) validation: Option<Figures>,
+    /// What naive forecasts reach on the validation windows.
+    pub(crate) validation_baseline: Baseline,
     pub(crate) losses: Vec<EpochLoss>,
     /// Training windows seen.
     pub(crate) samples: u64,
@@ -94,29 +137,5 @@ impl State {
             seed: self.seed,
             finished: self.finished,
         }
-    }
-
-    /// Refuses settings under which the run would not be the same run.
-    ///
-    /// # Errors
-    /// [`TrainError::Changed`] with the first setting that differs.
-    pub(crate) fn check_settings(
-        &self,
-        path: &Path,
-        given: &TrainSettings,
-    ) -> Result<(), TrainError> {
-        let saved = &self.settings;
-        let check = |what, saved: String, given: String| {
-            if saved == given {
-                return Ok(());
-            }
-            Err(TrainError::Changed { path: path.into(), what, saved, given })
-        };
-        let text = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
-        check("train.model", text(&saved.model), text(&given.model))?;
-        check("train.model_options", text(&saved.model_options), text(&given.model_options))?;
-        check("train.batch_size", text(&saved.batch_size), text(&given.batch_size))?;
-        check("train.accumulate", text(&saved.accumulate), text(&given.accumulate))?;
-        check("train.seed", text(&saved.seed), text(&given.seed))
     }
 }

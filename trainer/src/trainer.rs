@@ -7,7 +7,7 @@ use crate::{
     adamw,
     checkpoint::{Checkpoints, SchemaFile, Which},
     error::TrainError,
-    journal::Journal,
+    journal::{self, Journal},
     learner::{Learner, steps_per_epoch},
     model::Model,
     order,
@@ -15,11 +15,12 @@ use crate::{
     report::{Progress, TrainReport},
     run::{self, Observer, Run},
     settings::TrainSettings,
-    state::{History, Position, State},
+    state::{History, Position, State, StreamShape},
     tensor::usable,
     tensor_file::TensorFile,
+    unchanged::Unchanged,
 };
-use millstream_stage::{DeviceBatch, Ending, Flow, Phase, Sink};
+use millstream_stage::{DeviceBatch, Ending, Flow, Phase, Scaling, Sink};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -44,6 +45,7 @@ pub struct Trainer {
 struct Saved {
     state: State,
     schema: SchemaFile,
+    scaling: Scaling,
     weights: TensorFile,
     optimizer: TensorFile,
     best: Option<TensorFile>,
@@ -56,20 +58,24 @@ struct Saved {
 pub fn read_position(run_dir: &Path) -> Result<Position, TrainError> {
     let checkpoints = Checkpoints::new(run_dir);
     checkpoints.recover(Which::Last)?;
-    Ok(checkpoints.state()?.at())
+    Ok(checkpoints.open(Which::Last)?.state()?.at())
 }
 
 impl Trainer {
     /// A new run in this folder, which is made when the first batch comes.
     ///
     /// # Errors
-    /// [`TrainError::Setting`] when a setting is out of range.
+    /// [`TrainError::Setting`] when a setting is out of range, [`TrainError::HoldsARun`] when the
+    /// folder has a run already.
     pub fn new(
         settings: TrainSettings,
         run_dir: PathBuf,
         observer: Box<dyn FnMut(&Progress)>,
     ) -> Result<Self, TrainError> {
         settings.validate()?;
+        if Checkpoints::new(&run_dir).exist() || run_dir.join(journal::FILE).exists() {
+            return Err(TrainError::HoldsARun { path: run_dir });
+        }
         Ok(Trainer { settings, run_dir, observer, saved: None, run: None })
     }
 
@@ -88,20 +94,23 @@ impl Trainer {
         settings.validate()?;
         let checkpoints = Checkpoints::new(&run_dir);
         checkpoints.recover(Which::Last)?;
-        let state = checkpoints.state()?;
-        state.check_settings(&checkpoints.path(Which::Last), &settings)?;
+        let last = checkpoints.open(Which::Last)?.verify()?;
+        let state = last.state()?;
+        let path = checkpoints.path(Which::Last);
+        Unchanged { path: &path }.settings(&state.settings, &settings)?;
         let best = match state.history.best_epoch {
             None => None,
             Some(_) => {
                 checkpoints.recover(Which::Best)?;
-                Some(checkpoints.weights(Which::Best)?)
+                Some(checkpoints.open(Which::Best)?.verify()?.weights()?)
             }
         };
         let saved = Saved {
             state,
-            schema: checkpoints.schema()?,
-            weights: checkpoints.weights(Which::Last)?,
-            optimizer: checkpoints.optimizer()?,
+            schema: last.schema()?,
+            scaling: last.scaling()?,
+            weights: last.weights()?,
+            optimizer: last.optimizer()?,
             best,
         };
         Ok(Trainer { settings, run_dir, observer, saved: Some(saved), run: None })
@@ -175,19 +184,13 @@ impl Saved {
         Ok(())
     }
 
-    /// Refuses to go on with other data.
+    /// Refuses to go on with other data, or with the same data prepared in another way.
     fn check_data(&self, run: &Run) -> Result<(), TrainError> {
-        let (saved, given) = (&self.schema.schema, &run.plan.schema);
-        if saved == given {
-            return Ok(());
-        }
         let path = run.checkpoints.path(Which::Last);
-        let (what, saved, given) = if saved.fingerprint == given.fingerprint {
-            ("the shape of the data", format!("{saved:?}"), format!("{given:?}"))
-        } else {
-            ("the data", saved.fingerprint.clone(), given.fingerprint.clone())
-        };
-        Err(TrainError::Changed { path, what, saved, given })
+        let unchanged = Unchanged { path: &path };
+        unchanged.schema(&self.schema.schema, &run.plan.schema)?;
+        unchanged.stream(&self.state.stream, &StreamShape::of(&run.plan))?;
+        unchanged.scaling(&self.scaling, &run.plan.scaling)
     }
 }
 

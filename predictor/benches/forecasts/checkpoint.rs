@@ -1,11 +1,11 @@
 //! A checkpoint with a model of the trainer's shape: an LSTM and a linear head, weights at random.
 
 use crate::harness::Failure;
-use millstream_stage::Plan;
+use millstream_stage::{Checksums, Plan};
 use std::{fs, path::Path};
 use tch::{CModule, Device, Kind, Tensor};
 
-/// Writes the three files that a predictor reads.
+/// Writes the files that a predictor reads.
 pub(crate) fn write(folder: &Path, plan: &Plan, hidden: i64) -> Result<(), Failure> {
     tch::manual_seed(42);
     let host = (Kind::Float, Device::Cpu);
@@ -28,5 +28,10 @@ pub(crate) fn write(folder: &Path, plan: &Plan, hidden: i64) -> Result<(), Failu
         .save(folder.join("model.pt"))?;
     fs::write(folder.join("schema.json"), serde_json::to_vec(&plan.schema)?)?;
     fs::write(folder.join("scaler.json"), serde_json::to_vec(&plan.scaling)?)?;
+    let mut checksums = Checksums::default();
+    for name in ["model.pt", "schema.json", "scaler.json"] {
+        checksums.add(name, &fs::read(folder.join(name))?);
+    }
+    fs::write(folder.join(Checksums::FILE), checksums.to_text())?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::stream::{Stream, resumed, settings, trainer};
 use millstream_stage::{DataSchema, Ending, Scaling, Sink};
-use millstream_trainer::Trainer;
+use millstream_trainer::{Trainer, read_position};
 use std::{fs, path::Path};
 use tch::Tensor;
 
@@ -54,21 +54,108 @@ fn every_file_is_there_and_says_what_it_should() {
     assert_eq!(script.forward_ts(&[inputs]).unwrap().size(), [7, 1, 1]);
 }
 
-fn check_damaged(file: &str, contents: &[u8], expected: &str) {
-    let run = tempfile::tempdir().unwrap();
-    trained(&Stream::new(1, [40, 20, 0]), run.path());
-    fs::write(run.path().join("checkpoints/last").join(file), contents).unwrap();
-    let error = Trainer::resume(settings(), run.path().into(), Box::new(|_| {})).unwrap_err();
-    let error = error.to_string();
-    assert!(error.contains(file) && error.contains(expected), "{error}");
+/// Why the run in this folder cannot be resumed.
+fn refused(run: &Path) -> String {
+    Trainer::resume(settings(), run.into(), Box::new(|_| {})).unwrap_err().to_string()
+}
+
+/// Flips one bit of every `step`-th byte of a file; each must be noticed.
+fn check_flipped(run: &Path, path: &Path, step: usize) {
+    let good = fs::read(path).unwrap();
+    for at in (0..good.len()).step_by(step) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(path, bytes).unwrap();
+        let error = refused(run);
+        let expected = format!("{} is damaged: it is not what was written there", path.display());
+        assert!(error.starts_with(&expected), "byte {at}: {error}");
+        assert!(error.ends_with("; restore the checkpoint or start a new run"), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    fs::write(path, good).unwrap();
 }
 
 #[test]
-fn damage_is_named_with_its_file() {
-    check_damaged("state.json", b"{", "is damaged");
-    check_damaged("schema.json", b"[]", "is damaged");
-    check_damaged("model.safetensors", b"garbage", "is damaged");
-    check_damaged("optimizer.safetensors", &[0xff; 100], "is damaged");
+fn every_flipped_byte_is_noticed() {
+    let run = tempfile::tempdir().unwrap();
+    trained(&Stream::new(1, [40, 20, 0]), run.path());
+    for which in ["last", "best"] {
+        let folder = run.path().join("checkpoints").join(which);
+        for (file, step) in [
+            ("checksums.txt", 1),
+            ("scaler.json", 1),
+            ("schema.json", 1),
+            ("state.json", 1),
+            ("model.safetensors", 97),
+            ("optimizer.safetensors", 197),
+            ("model.pt", 397),
+        ] {
+            check_flipped(run.path(), &folder.join(file), step);
+        }
+    }
+    resumed(settings(), run.path());
+}
+
+#[test]
+fn a_checkpoint_without_checksums_is_refused() {
+    let run = tempfile::tempdir().unwrap();
+    trained(&Stream::new(1, [40, 20, 0]), run.path());
+    fs::remove_file(run.path().join("checkpoints/last/checksums.txt")).unwrap();
+    let error = refused(run.path());
+    assert!(error.contains("cannot read") && error.contains("last/checksums.txt"), "{error}");
+    assert!(read_position(run.path()).is_err(), "nor does it have a position");
+}
+
+#[test]
+fn a_file_that_is_missing_or_cut_short_is_named() {
+    for file in ["model.pt", "scaler.json", "optimizer.safetensors"] {
+        let run = tempfile::tempdir().unwrap();
+        trained(&Stream::new(1, [40, 20, 0]), run.path());
+        let path = run.path().join("checkpoints/last").join(file);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        let error = refused(run.path());
+        assert!(error.contains(file) && error.contains("is damaged"), "{error}");
+        fs::remove_file(&path).unwrap();
+        let error = refused(run.path());
+        assert!(error.contains(file) && error.contains("cannot read"), "{error}");
+    }
+}
+
+/// A run is marked as finished by a new folder in place of the old one; a crash in between leaves
+/// one of the two, and each is whole.
+#[test]
+fn a_crash_while_a_run_is_marked_as_finished_leaves_a_whole_checkpoint() {
+    let run = tempfile::tempdir().unwrap();
+    trained(&Stream::new(1, [40, 20, 0]), run.path());
+    let folder = run.path().join("checkpoints");
+    assert!(read_position(run.path()).unwrap().finished);
+    fs::rename(folder.join("last"), folder.join(".last.old")).unwrap();
+    fs::create_dir(folder.join(".last.partial-1")).unwrap();
+    assert!(read_position(run.path()).unwrap().finished);
+    resumed(settings(), run.path());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is left over");
+}
+
+#[test]
+fn a_folder_that_holds_a_run_is_not_overwritten() {
+    let check = |run: &Path| {
+        let error = Trainer::new(settings(), run.into(), Box::new(|_| {})).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(&run.display().to_string()), "{error}");
+        assert!(error.contains("already holds a run; resume it, or choose another"), "{error}");
+    };
+    let run = tempfile::tempdir().unwrap();
+    trained(&Stream::new(1, [40, 20, 0]), run.path());
+    let weights = || fs::read(run.path().join("checkpoints/last/model.safetensors")).unwrap();
+    let before = weights();
+    check(run.path());
+    fs::remove_file(run.path().join("metrics.jsonl")).unwrap();
+    check(run.path());
+    assert!(weights() == before);
+    let other = tempfile::tempdir().unwrap();
+    fs::write(other.path().join("metrics.jsonl"), "{}\n").unwrap();
+    check(other.path());
 }
 
 #[test]
@@ -83,7 +170,8 @@ fn other_data_is_refused() {
     plan.schema.fingerprint = "changed".into();
     other.plan = plan.into();
     let error = other.feed(&mut resumed(settings(), run.path()), &other.tags()[1..]).unwrap_err();
-    assert!(error.to_string().contains("the data was synthetic and is now changed"), "{error}");
+    let expected = "the data was \"synthetic\" and is now \"changed\"";
+    assert!(error.to_string().contains(expected), "{error}");
 }
 
 #[test]
@@ -95,7 +183,7 @@ fn an_interrupted_run_keeps_the_figures_it_has() {
     stream.feed(&mut trainer, &stream.tags()[..8]).unwrap();
     let report = trainer.finish(Ending::Interrupted).unwrap();
     assert_eq!((report.steps, report.losses.len()), (4, 1));
-    assert!(report.validation.is_some() && report.test.is_none());
+    assert!(report.saved && report.validation.is_some() && report.test.is_none());
     assert!(report.baseline.mean.is_none());
 }
 

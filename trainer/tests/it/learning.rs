@@ -19,15 +19,15 @@ fn the_loss_falls_and_beats_the_naive_forecasts() {
     let report = train(&stream, settings(), run.path());
 
     let before = report.first_validation_loss.unwrap();
-    let validation = report.validation.unwrap();
+    let validation = report.validation.unwrap().overall;
     assert!(validation.mse.unwrap() * 5.0 < before, "{before} to {validation:?}");
     assert_eq!(report.steps, 12 * 640 / BATCH as u64);
     assert_eq!(report.samples, 12 * 640);
     assert_eq!(report.losses.len(), 12);
     assert!(report.train_seconds > 0.0);
 
-    let (test, mean, last) =
-        (report.test.unwrap(), report.baseline.mean.unwrap(), report.baseline.last.unwrap());
+    let [test, mean, last] = [report.test, report.baseline.mean, report.baseline.last]
+        .map(|figures| figures.unwrap().overall);
     assert!(test.mse.unwrap() * 5.0 < mean.mse.unwrap());
     assert!(mean.mse.unwrap() < last.mse.unwrap(), "a constant 0.5 is worse than the mean");
     assert!(test.directional_accuracy.unwrap() > 0.8, "{test:?}");
@@ -35,6 +35,24 @@ fn the_loss_falls_and_beats_the_naive_forecasts() {
     assert_eq!(mean.ic, None, "a constant forecast correlates with nothing");
     assert!((test.mse_raw.unwrap() / test.mse.unwrap() - 4.0).abs() < 1e-9, "the scale is 2");
     assert!((test.mae_raw.unwrap() / test.mae.unwrap() - 2.0).abs() < 1e-9);
+}
+
+/// The last value is 0.5 here, or unknown: what is forecast lies above or below it.
+#[test]
+fn every_step_has_figures_and_so_have_the_naive_forecasts() {
+    let run = tempfile::tempdir().unwrap();
+    let report = train(&Stream::new(1, [40, 30, 30]), settings(), run.path());
+    let validation = report.validation.unwrap();
+    assert_eq!(validation.by_step.len(), 1);
+    assert_eq!((validation.by_step[0].target.as_str(), validation.by_step[0].step), ("y", 1));
+    assert_eq!(validation.by_step[0].metrics, validation.overall, "one step is the whole");
+    let before = report.first_validation.unwrap().mse.unwrap();
+    assert!((before - report.first_validation_loss.unwrap()).abs() < 1e-6);
+    for baseline in [report.baseline, report.validation_baseline] {
+        let [mean, last] = [baseline.mean, baseline.last].map(|f| f.unwrap().overall);
+        assert!(mean.directional_accuracy.is_some(), "0 is below 0.5");
+        assert_eq!(last.directional_accuracy, None, "no change has no direction");
+    }
 }
 
 /// The mean baseline forecasts 0 here, so its errors are moments of the targets.
@@ -59,8 +77,8 @@ fn baselines_are_what_a_plain_loop_finds() {
     }
     assert_eq!(count, 90.0);
     let close = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-6;
-    assert!(close(report.baseline.mean.unwrap().mse, squares / count));
-    assert!(close(report.baseline.last.unwrap().mse, last_squares / count));
+    assert!(close(report.baseline.mean.unwrap().overall.mse, squares / count));
+    assert!(close(report.baseline.last.unwrap().overall.mse, last_squares / count));
 }
 
 #[test]
@@ -140,17 +158,33 @@ fn observers_see_the_run_in_order() {
             Progress::Log(line) => format!("log {}", line.step),
             Progress::EpochDone { epoch, .. } => format!("epoch {epoch}"),
             Progress::Testing => "testing".into(),
+            Progress::Evaluating { phase, epoch, windows, of } => {
+                format!("{phase:?} {windows} of {of} in {epoch}").to_lowercase()
+            }
             other => format!("{other:?}"),
         });
     };
     let mut settings = settings();
     settings.log_every = 2.try_into().unwrap();
-    let stream = Stream::new(1, [40, 8, 8]);
+    let stream = Stream::new(1, [40, 20, 8]);
     let mut trainer = Trainer::new(settings, run.path().into(), Box::new(note)).unwrap();
     stream.feed(&mut trainer, &stream.tags()).unwrap();
     trainer.finish(Ending::Drained).unwrap();
-    let expected =
-        ["started 3", "epoch 0", "step 1", "step 2", "log 2", "step 3", "epoch 1", "testing"];
+    let expected = [
+        "started 3",
+        "validation 16 of 20 in 0",
+        "validation 20 of 20 in 0",
+        "epoch 0",
+        "step 1",
+        "step 2",
+        "log 2",
+        "step 3",
+        "validation 16 of 20 in 1",
+        "validation 20 of 20 in 1",
+        "epoch 1",
+        "testing",
+        "test 8 of 8 in 1",
+    ];
     assert_eq!(*seen.borrow(), expected);
 
     let text = std::fs::read_to_string(run.path().join("metrics.jsonl")).unwrap();

@@ -1,7 +1,7 @@
 //! A run that was interrupted and resumed is the run that was not.
 
 use crate::stream::{Stream, resumed, settings, trainer};
-use millstream_stage::{Ending, Phase, Sink, Tag};
+use millstream_stage::{Ending, Phase, Plan, Sink, Tag};
 use millstream_trainer::{TrainReport, TrainSettings, read_position};
 use std::{fs, path::Path};
 
@@ -106,18 +106,74 @@ fn with_dropout() {
     check(&settings, 3 + 13 + 4, (2, 4));
 }
 
+/// A run of one step, to be gone on with.
+fn begun(run: &Path, stream: &Stream) {
+    let mut trainer = trainer(settings(), run);
+    stream.feed(&mut trainer, &stream.tags()[..1]).unwrap();
+    trainer.finish(Ending::Interrupted).unwrap();
+}
+
 #[test]
 fn with_other_settings_it_is_refused() {
     let run = tempfile::tempdir().unwrap();
+    begun(run.path(), &Stream::new(1, [40, 0, 0]));
+    let check = |change: fn(&mut TrainSettings), expected: &str| {
+        let mut other = settings();
+        change(&mut other);
+        let resume = millstream_trainer::Trainer::resume;
+        let error = resume(other, run.path().into(), Box::new(|_| {})).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    check(|s| s.seed = 7, "train.seed was 42 and is now 7");
+    check(|s| s.epochs = 6, "train.epochs was 5 and is now 6");
+    check(|s| s.learning_rate = 0.5, "train.learning_rate was 0.01 and is now 0.5");
+    check(|s| s.clip_norm = 0.0, "train.clip_norm was 0.5 and is now 0.0");
+    let mut chatty = settings();
+    chatty.log_every = 1.try_into().unwrap();
+    resumed(chatty, run.path());
+}
+
+#[test]
+fn with_other_windows_or_another_scaling_it_is_refused() {
+    let run = tempfile::tempdir().unwrap();
     let stream = Stream::new(1, [40, 0, 0]);
-    let mut trainer = trainer(settings(), run.path());
-    stream.feed(&mut trainer, &stream.tags()[..1]).unwrap();
-    trainer.finish(Ending::Interrupted).unwrap();
-    let mut other = settings();
-    other.seed = 7;
-    let resume = millstream_trainer::Trainer::resume;
-    let error = resume(other, run.path().into(), Box::new(|_| {})).unwrap_err().to_string();
-    assert!(error.contains("train.seed was 42 and is now 7"), "{error}");
+    begun(run.path(), &stream);
+    let check = |change: fn(&mut Plan), expected: &str| {
+        let mut other = Stream::new(1, [40, 0, 0]);
+        let mut plan = (*other.plan).clone();
+        change(&mut plan);
+        other.plan = plan.into();
+        let tags = &stream.tags()[1..];
+        let error = other.feed(&mut resumed(settings(), run.path()), tags).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    check(|p| p.windows.train = 39, "the number of train windows was 40 and is now 39");
+    check(|p| p.batches.train = 2, "the number of train batches was 3 and is now 2");
+    let scale = "the scaling, features.b.scale, was 2.0 and is now 2.5";
+    check(|p| p.scaling.features[1].fit.scale = 2.5, scale);
+    check(|p| p.schema.horizon = 2, "window.horizon was 1 and is now 2");
+}
+
+/// Before the first step nothing is saved, and the folder is free for another run.
+#[test]
+fn before_the_first_step_nothing_is_saved() {
+    let stream = Stream::new(1, [40, 40, 0]);
+    let mut settings = settings();
+    settings.accumulate = 2.try_into().unwrap();
+    // In the first validation, after it, and between the batches of the first step.
+    for cut in [0, 1, 3, 4] {
+        let run = tempfile::tempdir().unwrap();
+        let mut first = trainer(settings.clone(), run.path());
+        stream.feed(&mut first, &stream.tags()[..cut]).unwrap();
+        let report = first.finish(Ending::Interrupted).unwrap();
+        assert!(!report.saved && report.steps == 0, "cut after {cut} batches");
+        let left = fs::read_dir(run.path()).unwrap().count();
+        assert_eq!(left, 0, "cut after {cut} batches");
+        let mut second = trainer(settings.clone(), run.path());
+        stream.feed(&mut second, &stream.tags()).unwrap();
+        assert!(second.finish(Ending::Drained).unwrap().saved);
+        assert_eq!(journal(run.path()).len(), 2, "a line before training and one of the epoch");
+    }
 }
 
 #[test]

@@ -1,0 +1,289 @@
+//! The figures of a pass, held against plain loops over raw numbers.
+
+use super::*;
+use crate::{metrics::Metrics, sample};
+use millstream_stage::{
+    BatchLayout, BatchSlot, ColumnScaling, Curve, DeviceBatch, Extras, Fit, Pool, Scaling,
+    SeriesFits, TargetKind,
+};
+
+const HORIZON: usize = 2;
+const TARGETS: usize = 2;
+const SERIES: usize = 3;
+const TIMES: usize = 5;
+const WINDOWS: usize = SERIES * TIMES;
+const LAYOUT: BatchLayout = BatchLayout {
+    batch_size: 4,
+    lookback: 2,
+    features: 1,
+    horizon: HORIZON,
+    targets: TARGETS,
+    extras: Extras::NONE,
+};
+
+/// Raw numbers of every window: `[window][step][target]`, last by `[window][target]`.
+struct Raw {
+    forecasts: Vec<f64>,
+    outcomes: Vec<f64>,
+    last: Vec<f64>,
+}
+
+fn plan(kind: TargetKind, change: impl FnOnce(&mut Scaling)) -> Arc<Plan> {
+    let mut plan = sample::plan(1, [0, 0, WINDOWS as u64]);
+    (plan.schema.horizon, plan.schema.target_kind) = (HORIZON, kind);
+    plan.schema.targets = vec!["y".into(), "z".into()];
+    plan.scaling.targets =
+        vec![ColumnScaling::affine("y", 1.0, 2.0, 3.0), ColumnScaling::affine("z", 0.3, 0.7, 0.3)];
+    change(&mut plan.scaling);
+    Arc::new(plan)
+}
+
+/// Small numbers that repeat, so that changes of 0 come up; the last value is unknown now and
+/// then, unless it is that of a change, which is always 0.
+fn raw(kind: TargetKind) -> Raw {
+    let number = |seed: usize| (((seed * 2_654_435_761) >> 7) % 9) as f64 * 0.25 - 1.0;
+    let last = |i: usize| match kind {
+        TargetKind::Value if i % 7 == 3 => f64::NAN,
+        TargetKind::Value => number(i + 5_000),
+        _ => 0.0,
+    };
+    let cells = WINDOWS * HORIZON * TARGETS;
+    Raw {
+        forecasts: (0..cells).map(number).collect(),
+        outcomes: (0..cells).map(|i| number(i + 1_000)).collect(),
+        last: (0..WINDOWS * TARGETS).map(last).collect(),
+    }
+}
+
+fn series(window: usize) -> usize {
+    window / TIMES
+}
+
+/// Scaled as normalize does it: the affine part in `f32`.
+fn scaled(plan: &Plan, window: usize, target: usize, raw: f64) -> f32 {
+    let fit = plan.scaling.target_fit(["a", "b", "c"][series(window)], target);
+    if fit.curve.is_linear() {
+        (raw as f32 - fit.offset as f32) * (1.0 / fit.scale) as f32
+    } else {
+        fit.apply(raw) as f32
+    }
+}
+
+fn judged(plan: &Arc<Plan>, raw: &Raw) -> PassResult {
+    let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
+    let mut pass = Pass::new(plan, WINDOWS as u64, Device::Cpu);
+    let windows: Vec<usize> = (0..WINDOWS).collect();
+    for windows in windows.chunks(LAYOUT.batch_size) {
+        let mut slot = pool.take();
+        let (parts, meta) = slot.parts_mut();
+        meta.series.clear();
+        meta.time.clear();
+        let mut forecasts = Vec::new();
+        for (row, &window) in windows.iter().enumerate() {
+            for target in 0..TARGETS {
+                parts.last[row * TARGETS + target] =
+                    scaled(plan, window, target, raw.last[window * TARGETS + target]);
+            }
+            for cell in 0..HORIZON * TARGETS {
+                let (at, target) = (window * HORIZON * TARGETS + cell, cell % TARGETS);
+                parts.targets[row * HORIZON * TARGETS + cell] =
+                    scaled(plan, window, target, raw.outcomes[at]);
+                forecasts.push(scaled(plan, window, target, raw.forecasts[at]));
+            }
+            meta.series.push(series(window) as u32);
+            meta.time.push((window % TIMES) as i64);
+        }
+        let batch = BatchTensors::new(DeviceBatch::Host(slot)).unwrap();
+        let shape = [windows.len() as i64, HORIZON as i64, TARGETS as i64];
+        pass.add(&batch, &Tensor::from_slice(&forecasts).view(shape), Loss::Mae);
+    }
+    assert_eq!(pass.windows(), WINDOWS as u64);
+    let result = pass.finish(&mut Readback::default(), true);
+    assert_eq!(pass.windows(), 0, "the next pass starts over");
+    result
+}
+
+/// One step of one target from the definitions, in raw numbers wherever that is possible.
+fn naive(plan: &Plan, raw: &Raw, said: &[f64], step: usize, target: usize) -> Metrics {
+    let cell = |window: usize| (window * HORIZON + step) * TARGETS + target;
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    let error = |window: usize| said[cell(window)] - raw.outcomes[cell(window)];
+    let scaled_error = |window: usize| {
+        let scaled = |value| f64::from(scaled(plan, window, target, value));
+        scaled(said[cell(window)]) - scaled(raw.outcomes[cell(window)])
+    };
+    let over = |f: &dyn Fn(usize) -> f64| Some(mean((0..WINDOWS).map(f).collect()));
+    let signs: Vec<(f64, f64)> = (0..WINDOWS)
+        .map(|w| (w, raw.last[w * TARGETS + target]))
+        .map(|(w, last)| (said[cell(w)] - last, raw.outcomes[cell(w)] - last))
+        .filter(|(f, o)| f * o != 0.0 && !(f * o).is_nan())
+        .collect();
+    let right = signs.iter().filter(|(f, o)| f * o > 0.0).count() as f64;
+    let both = signs.iter().any(|s| s.1 > 0.0) && signs.iter().any(|s| s.1 < 0.0);
+    let correlation = |ranked: bool| {
+        let found = (0..TIMES).filter_map(|time| {
+            let of = |values: &[f64]| -> Vec<f64> {
+                (0..SERIES).map(|s| values[cell(s * TIMES + time)]).collect()
+            };
+            let (mut xs, mut ys) = (of(said), of(&raw.outcomes));
+            if ranked {
+                let rank = |v: &[f64]| -> Vec<f64> {
+                    let count = |x: f64, f: fn(f64, f64) -> bool| {
+                        v.iter().filter(|y| f(**y, x)).count() as f64
+                    };
+                    v.iter().map(|x| count(*x, |y, x| y < x) + count(*x, |y, x| y <= x)).collect()
+                };
+                (xs, ys) = (rank(&xs), rank(&ys));
+            }
+            let (mx, my) = (mean(xs.clone()), mean(ys.clone()));
+            let product = |a: &[f64], ma, b: &[f64], mb| -> f64 {
+                a.iter().zip(b).map(|(x, y): (&f64, &f64)| (x - ma) * (y - mb)).sum()
+            };
+            let variance = product(&xs, mx, &xs, mx) * product(&ys, my, &ys, my);
+            (variance > 1e-12).then(|| product(&xs, mx, &ys, my) / variance.sqrt())
+        });
+        let found: Vec<f64> = found.collect();
+        (!found.is_empty()).then(|| mean(found))
+    };
+    Metrics {
+        mse: over(&|w| scaled_error(w).powi(2)),
+        mae: over(&|w| scaled_error(w).abs()),
+        directional_accuracy: both.then(|| right / signs.len() as f64),
+        ic: correlation(false),
+        rank_ic: correlation(true),
+        mse_raw: over(&|w| error(w).powi(2)),
+        mae_raw: over(&|w| error(w).abs()),
+    }
+}
+
+fn parts(metrics: &Metrics) -> [(&'static str, Option<f64>); 7] {
+    let Metrics { mse, mae, directional_accuracy, ic, rank_ic, mse_raw, mae_raw } = *metrics;
+    [
+        ("mse", mse),
+        ("mae", mae),
+        ("direction", directional_accuracy),
+        ("ic", ic),
+        ("rank ic", rank_ic),
+        ("raw mse", mse_raw),
+        ("raw mae", mae_raw),
+    ]
+}
+
+fn check_same(who: &str, found: &Metrics, expected: &Metrics) {
+    for ((name, found), (_, expected)) in parts(found).into_iter().zip(parts(expected)) {
+        let close = match (found, expected) {
+            (Some(found), Some(expected)) => (found - expected).abs() < 1e-5,
+            (found, expected) => found == expected,
+        };
+        assert!(close, "{name} of {who} is {found:?} instead of {expected:?}");
+    }
+}
+
+fn check_forecaster(who: &str, plan: &Plan, raw: &Raw, figures: &Figures, said: &[f64]) {
+    let mut all = Vec::new();
+    let mut steps = figures.by_step.iter();
+    for (target, name) in ["y", "z"].into_iter().enumerate() {
+        for step in 0..HORIZON {
+            let found = steps.next().unwrap();
+            assert_eq!((found.target.as_str(), found.step), (name, step + 1));
+            let expected = naive(plan, raw, said, step, target);
+            check_same(&format!("{who}, {name} + {}", step + 1), &found.metrics, &expected);
+            all.push(expected);
+        }
+    }
+    assert!(steps.next().is_none());
+    let mean = |of: fn(&Metrics) -> Option<f64>| {
+        let defined: Vec<f64> = all.iter().filter_map(of).collect();
+        (!defined.is_empty()).then(|| defined.iter().sum::<f64>() / defined.len() as f64)
+    };
+    let overall = Metrics {
+        mse: mean(|m| m.mse),
+        mae: mean(|m| m.mae),
+        // Pooled, not averaged: steps with few directions count less.
+        directional_accuracy: figures.overall.directional_accuracy,
+        ic: mean(|m| m.ic),
+        rank_ic: mean(|m| m.rank_ic),
+        mse_raw: mean(|m| m.mse_raw),
+        mae_raw: mean(|m| m.mae_raw),
+    };
+    check_same(&format!("{who}, overall"), &figures.overall, &overall);
+}
+
+fn check(kind: TargetKind, change: impl FnOnce(&mut Scaling)) -> PassResult {
+    let (plan, raw) = (plan(kind, change), raw(kind));
+    let found = judged(&plan, &raw);
+    check_forecaster("the model", &plan, &raw, &found.model, &raw.forecasts);
+    let means = [3.0, 0.3].repeat(WINDOWS * HORIZON);
+    let mean = found.baseline.mean.as_ref().unwrap();
+    check_forecaster("the mean", &plan, &raw, mean, &means);
+    let cells = (0..WINDOWS * HORIZON).flat_map(|row| [(row, 0), (row, 1)]);
+    let last = cells.map(|(row, target)| {
+        let last = raw.last[row / HORIZON * TARGETS + target];
+        if last.is_nan() { [3.0, 0.3][target] } else { last }
+    });
+    let last: Vec<f64> = last.collect();
+    check_forecaster("the last", &plan, &raw, found.baseline.last.as_ref().unwrap(), &last);
+    let loss = found.loss.unwrap();
+    assert!((loss - found.model.overall.mae.unwrap()).abs() < 1e-6, "the loss was mae");
+    found
+}
+
+fn own_fits(scaling: &mut Scaling, fits: [(f64, f64); 2]) {
+    for (name, (offset, scale)) in ["a", "c"].into_iter().zip(fits) {
+        let own = Fit { curve: Curve::Linear, offset, scale };
+        let fits = SeriesFits { features: vec![Fit::IDENTITY], targets: vec![own; 2] };
+        scaling.by_series.insert(name.into(), fits);
+    }
+}
+
+/// Powers of two: what is equal in two series is so when it was scaled and brought back.
+fn exact_fits(scaling: &mut Scaling) {
+    scaling.targets[1].fit = Fit { curve: Curve::Linear, offset: 0.25, scale: 0.5 };
+    own_fits(scaling, [(-40.0, 8.0), (25.0, 0.5)]);
+}
+
+fn curves(scaling: &mut Scaling) {
+    scaling.targets[0].fit.curve = Curve::Log1p;
+    scaling.targets[1].fit.curve = Curve::Quantiles(vec![-1.5, -0.5, 0.0, 0.5, 1.5]);
+}
+
+const KINDS: [TargetKind; 3] = [TargetKind::Value, TargetKind::Return, TargetKind::Direction];
+
+#[test]
+fn figures_are_those_of_the_definitions() {
+    KINDS.into_iter().for_each(|kind| drop(check(kind, |_| {})));
+}
+
+#[test]
+fn series_with_fits_of_their_own_are_judged_by_them() {
+    KINDS.into_iter().for_each(|kind| drop(check(kind, exact_fits)));
+}
+
+#[test]
+fn values_on_a_curve_are_judged_in_user_units_too() {
+    KINDS.into_iter().for_each(|kind| drop(check(kind, curves)));
+}
+
+#[test]
+fn predict_the_last_has_no_direction_and_no_order() {
+    for kind in KINDS {
+        // Fits by which a 0 is not brought back as one.
+        let plan = plan(kind, |scaling| own_fits(scaling, [(-41.3, 9.7), (25.1, 0.3)]));
+        let found = judged(&plan, &raw(kind)).baseline.last.unwrap();
+        let directions = found.by_step.iter().map(|step| step.metrics.directional_accuracy);
+        assert!(directions.into_iter().all(|share| share.is_none()), "{kind:?}");
+        assert_eq!(found.overall.directional_accuracy, None, "{kind:?}");
+        let orders = kind == TargetKind::Value;
+        assert_eq!(found.overall.ic.is_some(), orders, "a change of 0 for all, {kind:?}");
+    }
+}
+
+#[test]
+fn directions_of_several_steps_are_pooled() {
+    let (plan, raw) = (plan(TargetKind::Return, |_| {}), raw(TargetKind::Return));
+    let found = judged(&plan, &raw).model.overall.directional_accuracy.unwrap();
+    let pairs = raw.forecasts.iter().zip(&raw.outcomes).map(|(f, o)| f * o);
+    let signed: Vec<f64> = pairs.filter(|product| *product != 0.0).collect();
+    let right = signed.iter().filter(|product| **product > 0.0).count() as f64;
+    assert_eq!(found, right / signed.len() as f64);
+}
