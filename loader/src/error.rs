@@ -525,6 +525,14 @@ pub enum LoadError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// A manifest is not as it was written.
+    #[error(
+        "{path} is damaged: it does not have the checksum it was written with; run `millstream import` to write it again"
+    )]
+    ManifestChecksum {
+        /// The file.
+        path: PathBuf,
+    },
     /// There is nothing to verify.
     #[error("no panel is cached for these settings in {path}; run `millstream import` first")]
     NoCache {

@@ -40,6 +40,7 @@ mod decimal;
 mod error;
 mod files;
 mod filter;
+mod folder;
 mod generate;
 mod loader;
 mod manifest;

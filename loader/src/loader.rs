@@ -204,7 +204,5 @@ fn read(
     notes.say(request.settings, request.warnings)?;
     tell.rows(panel.rows())?;
     let Some((cache, folder)) = cache.zip(reserved) else { return Ok(panel) };
-    cache.write(&folder, &panel, notes, replace, tell)?;
-    drop(panel);
-    cache.open()?.map(|(panel, _)| panel).ok_or_else(|| LoadError::NoCache { path: cache.folder() })
+    cache.write(&folder, panel, notes, replace, tell)
 }

@@ -1,19 +1,28 @@
 //! The manifest of a cached panel: `manifest.json`, what the shards beside it are.
 //!
 //! It is the last file written into a cache folder and the first one read; a folder without a
-//! manifest of this version is no cache.
+//! manifest of this version is no cache. Its first line holds a checksum of all that follows, so
+//! that no byte of it can change unnoticed.
 
-use crate::{LoadError, notes::Notes};
+use crate::{LoadError, folder::is_absent, notes::Notes};
 use millstream_stage::PanelSchema;
 use serde::{Deserialize, Serialize};
-use std::{io::ErrorKind, path::Path};
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::Path,
+};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Goes up whenever older caches must not be read any more: a new layout, or a reader that makes
 /// other rows of the same source.
 pub(crate) const VERSION: u32 = 2;
 
 /// The manifest's name in its folder.
-pub(crate) const FILE: &str = "manifest.json";
+const FILE: &str = "manifest.json";
+
+/// What stands before and after the checksum, which is the first member of the object.
+const CHECKSUM: [&str; 2] = ["{\n  \"checksum\": \"", "\",\n"];
 
 /// What a cached panel consists of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -47,40 +56,64 @@ struct Version {
 }
 
 impl Manifest {
-    /// Reads the manifest of a folder; `None` when there is none, or one of another version.
-    pub(crate) fn read(folder: &Path) -> Result<Option<Self>, LoadError> {
+    /// Writes the manifest into its folder and makes sure it is on disk.
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+        let text = serde_json::to_string_pretty(self)?;
+        let members = text.strip_prefix("{\n").expect("a manifest is an object");
+        let mut file = File::create_new(folder.join(FILE))?;
+        let [before, after] = CHECKSUM;
+        write!(file, "{before}{}{after}{members}", checksum(members))?;
+        file.sync_all()
+    }
+
+    /// Reads the manifest of a folder; `None` when there is none, or one of another version or for
+    /// another key.
+    pub(crate) fn read(folder: &Path, key: &str) -> Result<Option<Self>, LoadError> {
         let path = folder.join(FILE);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
-            Err(error) if is_absent(error.kind()) => return Ok(None),
+            Err(error) if is_absent(&error) => return Ok(None),
             Err(source) => return Err(LoadError::ReadCache { path, source }),
         };
-        let parse = || -> serde_json::Result<Option<Manifest>> {
-            let Version { version } = serde_json::from_slice(&text)?;
-            if version != VERSION {
-                return Ok(None);
-            }
-            serde_json::from_slice(&text).map(Some)
-        };
-        parse().map_err(|source| LoadError::Manifest { path, source })
+        let broken = |source| LoadError::Manifest { path: path.clone(), source };
+        let Version { version } = serde_json::from_slice(&text).map_err(broken)?;
+        if version != VERSION {
+            return Ok(None);
+        }
+        if !is_whole(&text) {
+            return Err(LoadError::ManifestChecksum { path });
+        }
+        let manifest: Manifest = serde_json::from_slice(&text).map_err(broken)?;
+        Ok(Some(manifest).filter(|manifest| manifest.key == key))
     }
 }
 
-/// Without a folder there is no manifest either; writing one will say what is in its place.
-fn is_absent(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
+fn checksum(members: &str) -> String {
+    format!("{:032x}", xxh3_128(members.as_bytes()))
+}
+
+/// Whether a manifest has the checksum that it begins with.
+fn is_whole(text: &[u8]) -> bool {
+    let [before, after] = CHECKSUM;
+    let parts = || {
+        let (found, members) =
+            str::from_utf8(text).ok()?.strip_prefix(before)?.split_once(after)?;
+        Some(found == checksum(members))
+    };
+    parts().unwrap_or(false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_stage::{ColumnKind, TimeKind};
 
     fn check(text: Option<&str>, expected: &str) {
         let dir = tempfile::tempdir().unwrap();
         if let Some(text) = text {
             std::fs::write(dir.path().join(FILE), text).unwrap();
         }
-        let found = match Manifest::read(dir.path()) {
+        let found = match Manifest::read(dir.path(), "k") {
             Ok(None) => "none".to_owned(),
             Ok(Some(_)) => "some".to_owned(),
             Err(error) => error.to_string(),
@@ -93,6 +126,41 @@ mod tests {
         check(None, "none");
         check(Some("{\"version\": 999, \"new\": []}"), "none");
         check(Some("{\"version\": 2"), "is not a panel manifest; run `millstream import`");
-        check(Some("{\"version\": 2}"), "is not a panel manifest");
+        check(Some("{\"version\": 2}"), "does not have the checksum it was written with");
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let manifest = Manifest {
+            version: VERSION,
+            key: "k".to_owned(),
+            source: serde_json::json!({"path": "t.csv"}),
+            schema: PanelSchema {
+                series_column: None,
+                time_column: "day".to_owned(),
+                time_kind: TimeKind::Date,
+                columns: vec!["a".to_owned()],
+                kinds: vec![ColumnKind::Number],
+                inputs: 1,
+                series: vec!["x".to_owned(), "ü".to_owned()],
+                fingerprint: "0123".to_owned(),
+            },
+            shards: Vec::new(),
+            notes: Notes::default(),
+            created: "2020-01-01 00:00:00".to_owned(),
+        };
+        let dir = tempfile::tempdir().unwrap();
+        manifest.write(dir.path()).unwrap();
+        let path = dir.path().join(FILE);
+        let whole = std::fs::read(&path).unwrap();
+        assert!(Manifest::read(dir.path(), "k").unwrap().is_some());
+        assert!(Manifest::read(dir.path(), "other").unwrap().is_none());
+        for (at, bit) in (0..whole.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            let mut text = whole.clone();
+            text[at] ^= 1 << bit;
+            std::fs::write(&path, &text).unwrap();
+            let found = Manifest::read(dir.path(), "k");
+            assert!(!matches!(found, Ok(Some(_))), "bit {bit} of byte {at}");
+        }
     }
 }

@@ -5,24 +5,29 @@
 //! it is only ever replaced or removed as a whole, which leaves existing mappings alone. Another
 //! program that writes into a cache file breaks the promise; nothing can prevent that.
 
+use crate::folder::Shared;
 use arrow::buffer::Buffer;
 use memmap2::Mmap;
 use std::{fs::File, io, ptr::NonNull, sync::Arc};
 
-/// Maps a file; the buffer, and everything sliced from it, keeps the mapping alive.
-pub(crate) fn map(file: &File) -> io::Result<Buffer> {
+/// Maps a file; the buffer, and everything sliced from it, keeps the mapping alive, and the share in
+/// the folder that it is from.
+pub(crate) fn map(file: &File, folder: &Shared) -> io::Result<Buffer> {
     // SAFETY: cache files are not changed in place (see above), so the bytes stay as they are.
     let mapping = unsafe { Mmap::map(file) }?;
     let length = mapping.len();
     let start = NonNull::from(&mapping[..]).cast::<u8>();
     // SAFETY: `start` is valid for `length` bytes until the mapping is dropped, moving a `Mmap`
     // does not move what it maps, and the buffer owns it from here on.
-    Ok(unsafe { Buffer::from_custom_allocation(start, length, Arc::new(mapping)) })
+    Ok(unsafe {
+        Buffer::from_custom_allocation(start, length, Arc::new((mapping, folder.clone())))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::folder::Partial;
     use std::io::Write;
 
     #[test]
@@ -30,7 +35,9 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let bytes: Vec<u8> = (0..10_000).map(|n| (n % 256) as u8).collect();
         file.write_all(&bytes).unwrap();
-        let buffer = map(file.as_file()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Partial::reserve(dir.path(), "k").unwrap().share();
+        let buffer = map(file.as_file(), &folder).unwrap();
         drop(file);
         let slice = buffer.slice(5_000);
         drop(buffer);

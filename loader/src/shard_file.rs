@@ -5,6 +5,7 @@
 use crate::{
     LoadError,
     checksum::{ChecksumWriter, first_damaged},
+    folder::Shared,
     manifest::ShardFile,
     mapped,
 };
@@ -59,13 +60,17 @@ pub(crate) fn write(
 }
 
 /// Maps a shard and compares its checksums, which reads it once.
-pub(crate) fn open(folder: &Path, entry: &ShardFile) -> Result<RecordBatch, LoadError> {
+pub(crate) fn open(
+    folder: &Path,
+    entry: &ShardFile,
+    shared: &Shared,
+) -> Result<RecordBatch, LoadError> {
     let path = folder.join(&entry.file);
     let map = || -> std::io::Result<(u64, Option<Buffer>)> {
         let file = File::open(&path)?;
         let found = file.metadata()?.len();
         let whole = found == entry.bytes;
-        Ok((found, if whole { Some(mapped::map(&file)?) } else { None }))
+        Ok((found, if whole { Some(mapped::map(&file, shared)?) } else { None }))
     };
     let buffer = match map() {
         Ok((_, Some(buffer))) => buffer,
@@ -113,7 +118,12 @@ fn decode(file: &Buffer) -> Result<RecordBatch, ArrowError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::folder::Partial;
     use arrow::array::{Array, AsArray};
+
+    fn shared(dir: &Path) -> Shared {
+        Partial::reserve(dir, "k").unwrap().share()
+    }
 
     #[test]
     fn an_opened_shard_is_the_mapped_file_and_aligned() {
@@ -122,7 +132,7 @@ mod tests {
         let values: Vec<f32> = (0..rows * 3).map(f32::from).collect();
         let shard = Shard::new(vec![0; 1_000], (0..1_000).collect(), values.clone(), 3);
         let entry = write(dir.path(), "s.arrow".to_owned(), &shard, 3).unwrap();
-        let batch = open(dir.path(), &entry).unwrap();
+        let batch = open(dir.path(), &entry, &shared(dir.path())).unwrap();
         let list = batch.column(2).as_fixed_size_list();
         let found = list.values().to_data();
         let buffer = &found.buffers()[0];

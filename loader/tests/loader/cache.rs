@@ -10,7 +10,10 @@ use std::{
     fs,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::mpsc,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
 };
 
 fn settings(cache: &Path) -> SourceSettings {
@@ -56,9 +59,14 @@ fn load_from(settings: &SourceSettings) -> (Origin, u64) {
     (first.origin, last.rows)
 }
 
+/// The folders of a cache.
+fn entries(cache: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(cache).unwrap().map(|e| e.unwrap().path());
+    entries.filter(|path| path.is_dir()).collect()
+}
+
 fn only_entry(cache: &Path) -> PathBuf {
-    let mut entries: Vec<PathBuf> =
-        fs::read_dir(cache).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut entries = entries(cache);
     assert_eq!(entries.len(), 1, "{entries:?}");
     entries.remove(0)
 }
@@ -170,17 +178,46 @@ fn a_folder_without_a_manifest_of_this_version_is_no_cache() {
     only_entry(dir.path());
 }
 
+/// Two containers that share a volume both have a process 1: numbers say nothing, locks do.
 #[test]
-fn what_dead_processes_left_is_removed_and_what_living_ones_write_is_not() {
+fn what_nobody_holds_is_removed_and_what_others_write_is_not() {
     let dir = tempfile::tempdir().unwrap();
-    // Process numbers end far below this one.
-    let dead = dir.path().join("00.partial-4194999999-0");
-    let living = dir.path().join("00.partial-1-0");
-    for folder in [&dead, &living] {
+    let partial = |name: &str| {
+        let folder = dir.path().join(name);
         fs::create_dir_all(folder.join("inner")).unwrap();
-    }
+        let lock = fs::File::create(folder.join("lock")).unwrap();
+        (folder, lock)
+    };
+    // Process numbers end far below this one.
+    let (living, held) = partial("00.partial-4194999999-0");
+    let (namesake, also_held) = partial(&format!("00.partial-{}-0", std::process::id()));
+    let (left, lock) = partial("00.partial-1-0");
+    held.lock().unwrap();
+    also_held.lock().unwrap();
+    drop(lock);
+    let load_other = |series: &str| {
+        let symbols = vec![series.to_owned()];
+        load(&SourceSettings { symbols, ..settings(dir.path()) }).unwrap();
+    };
+    load_other("S001");
+    assert!(living.join("inner").exists(), "its lock is held");
+    assert!(namesake.join("inner").exists(), "its lock is held, whatever the number");
+    assert!(!left.exists(), "its lock is not held");
+    drop((held, also_held));
+    load_other("S002");
+    assert!(!living.exists() && !namesake.exists());
+}
+
+/// A folder of somebody else may not be removable; root can remove everything but what is immutable.
+#[test]
+fn what_cannot_be_removed_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("00.partial-1-0");
+    fs::create_dir_all(&folder).unwrap();
+    // A lock that cannot be opened, as that of another user cannot.
+    std::os::unix::net::UnixListener::bind(folder.join("lock")).unwrap();
     load(&settings(dir.path())).unwrap();
-    assert!(!dead.exists() && living.exists());
+    assert!(folder.exists());
 }
 
 #[test]
@@ -192,12 +229,71 @@ fn import_replaces_a_panel_that_is_in_use() {
     let report = import_now(&settings);
     assert_eq!(rows(&before), expected);
     assert_eq!((report.rows, report.series), (before.row_count() as u64, 300));
+    assert_eq!(entries(dir.path()).len(), 2, "what is in use stays");
+    drop(before);
+    let report = import_now(&settings);
     assert_eq!(report.cache.as_deref(), Some(only_entry(dir.path()).as_path()));
     let verified = verify(&settings, &target(), &Warnings::default()).unwrap();
     assert_eq!((verified.rows, verified.bytes), (report.rows, report.bytes));
     let off = SourceSettings { cache: String::new(), ..settings };
     let json = serde_json::to_value(import_now(&off)).unwrap();
     assert!(json["cache"].is_null() && json["bytes"] == report.bytes);
+}
+
+#[test]
+fn a_panel_that_is_replaced_all_the_time_can_be_opened_all_the_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = settings(dir.path());
+    settings.generate.series = 5.try_into().unwrap();
+    load(&settings).unwrap();
+    let stop = AtomicBool::new(false);
+    let opened = std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    import_now(&settings);
+                }
+            });
+        }
+        let opened: Vec<_> = (0..300).map(|_| catch(|| load_from(&settings).0)).collect();
+        stop.store(true, Ordering::Relaxed);
+        opened
+    });
+    assert!(opened.iter().all(|origin| *origin == Some(Origin::Cache)), "{opened:?}");
+}
+
+/// What it gives, unless it panics: the other threads must be told to stop then, too.
+fn catch<T>(work: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok()
+}
+
+#[test]
+fn every_flipped_byte_of_a_manifest_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = settings(dir.path());
+    settings.generate.series = 2.try_into().unwrap();
+    settings.generate.features = 1.try_into().unwrap();
+    let whole = load(&settings).unwrap();
+    let manifest = only_entry(dir.path()).join("manifest.json");
+    let text = fs::read(&manifest).unwrap();
+    let mut refused = 0;
+    for at in 0..text.len() {
+        let mut damaged = text.clone();
+        damaged[at] ^= 1 << (at % 8);
+        fs::write(&manifest, &damaged).unwrap();
+        match load(&settings) {
+            Err(error) => {
+                refused += 1;
+                assert!(error.to_string().contains("manifest.json"), "byte {at}: {error}");
+            }
+            // Of another version: read anew, and written again.
+            Ok(panel) => {
+                assert_eq!((panel.schema(), rows(&panel)), (whole.schema(), rows(&whole)), "{at}");
+                assert_ne!(fs::read(&manifest).unwrap(), damaged, "byte {at} went unnoticed");
+            }
+        }
+    }
+    assert!(refused > text.len() - 10, "{refused} of {}", text.len());
 }
 
 #[test]
