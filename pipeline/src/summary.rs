@@ -79,10 +79,10 @@ fn figures(out: &mut String, report: &Report<'_>) {
 fn sign_note(kind: TargetKind) -> &'static str {
     match kind {
         TargetKind::Value => {
-            "sign: share with the right side of the last known value; no change has none"
+            "sign: share on the right side of the last known value; no change has no side"
         }
         TargetKind::Return | TargetKind::Direction => {
-            "sign: share with the sign of the outcome; a forecast of no change has none"
+            "sign: share with the sign of the outcome; no change has no sign"
         }
     }
 }
@@ -232,9 +232,12 @@ mod tests {
     #[test]
     fn what_the_sign_is_of_is_said() {
         let value = printed(&figures(1.0, &["y"], 1), TargetKind::Value);
-        assert!(value.contains("of the last known value; no change has none"), "{value}");
+        assert!(
+            value.contains("right side of the last known value; no change has no side"),
+            "{value}"
+        );
         let change = printed(&figures(1.0, &["y"], 1), TargetKind::Return);
-        assert!(change.contains("the sign of the outcome; a forecast of no change"), "{change}");
+        assert!(change.contains("the sign of the outcome; no change has no sign"), "{change}");
     }
 
     #[test]
