@@ -13,6 +13,7 @@ use std::process::ExitCode;
 /// Reads the source anew, or with `--verify` checks the cache.
 pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     let settings = Settings::load(args.common.config.as_deref(), &args.common.set)?;
+    settings.check_effects("source")?;
     let display = Display::new(args.common.quiet);
     if settings.source.cache.is_empty() {
         return Err(Failure::settings("source.cache is empty, so there is nowhere to import to"));

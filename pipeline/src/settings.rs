@@ -89,6 +89,13 @@ impl Settings {
         Settings::read(file, std::env::vars_os(), set).map_err(Failure::settings)
     }
 
+    /// Refuses what was set in this section (`""` for all of them) and does nothing.
+    ///
+    /// Not every command asks: forecasting with a run that had more flags than this is no mistake.
+    pub(crate) fn check_effects(&self, section: &str) -> Result<(), Failure> {
+        no_effect::check(self, section).map_err(Failure::settings)
+    }
+
     /// Reads the settings that a run has kept, then the environment and these flags; says what the
     /// latter change. A password in `source.url` is none of the run's, so another is no change.
     pub(crate) fn of_run(file: &Path, set: &[String]) -> Result<(Self, Vec<Override>), Failure> {
@@ -122,9 +129,7 @@ impl Settings {
         let mut given = file.map(layer::file).transpose()?.unwrap_or_default();
         given.extend(layer::environment(environment)?);
         given.extend(layer::flags(set)?);
-        let settings = Settings::resolve(given)?;
-        no_effect::check(&settings)?;
-        Ok(settings)
+        Settings::resolve(given)
     }
 
     /// Defaults, and what was given instead.

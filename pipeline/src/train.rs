@@ -37,7 +37,11 @@ pub(crate) fn train(
 ) -> Result<Trained, Failure> {
     let settings = match &args.resume {
         Some(run) => run_dir::resumed_settings(run)?,
-        None => Settings::load(args.common.config.as_deref(), &args.common.set)?,
+        None => {
+            let settings = Settings::load(args.common.config.as_deref(), &args.common.set)?;
+            settings.check_effects("")?;
+            settings
+        }
     };
     settings.train.validate()?;
     settings.split.validate().map_err(Failure::settings)?;

@@ -94,7 +94,11 @@ pub(super) fn fit(
 
 /// A value as an error shows it: in one line, not too long, without any password.
 pub(super) fn shown(key: &str, value: &Value) -> String {
-    let text = value.to_string().replace(['\n', '\r'], " ");
+    let text = match value {
+        // Not three hundred zeros.
+        Value::Float(number) if number.is_finite() => format!("{number:?}"),
+        value => value.to_string().replace(['\n', '\r'], " "),
+    };
     let holds_url = key.starts_with("source.url") || (key == "source" && text.contains("url"));
     if holds_url {
         return "(not shown)".to_owned();

@@ -37,9 +37,14 @@ pub(super) fn file(path: &Path) -> Result<Layer, SettingsError> {
         let message = error.message().to_owned();
         SettingsError::Syntax { path: path.to_owned(), line, message }
     };
-    let table = toml::from_str::<toml::Table>(&text).map_err(syntax)?;
     let mut lines = BTreeMap::new();
     note_lines(DeTable::parse(&text).map_err(syntax)?.get_ref(), "", &line_at, &mut lines);
+    // What is TOML by its syntax can still hold a number that no type takes.
+    let table = toml::from_str::<toml::Table>(&text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_at(span.start));
+        let message = "a number is too large".to_owned();
+        SettingsError::Syntax { path: path.to_owned(), line, message }
+    })?;
     let origin = |key: &str| Origin::File {
         path: path.to_owned(),
         line: lines.get(key).copied().unwrap_or(1),

@@ -96,10 +96,10 @@ fn relative_to_nothing(Settings { scale, .. }: &Settings) -> bool {
     })
 }
 
-/// Refuses the first setting that was set and does nothing.
-pub(super) fn check(settings: &Settings) -> Result<(), SettingsError> {
+/// Refuses the first setting of a section (`""` for all) that was set and does nothing.
+pub(super) fn check(settings: &Settings, section: &str) -> Result<(), SettingsError> {
     let (values, defaults) = (settings.values(), Settings::default().values());
-    for (key, origin) in &settings.origins {
+    for (key, origin) in settings.origins.iter().filter(|(key, _)| key.starts_with(section)) {
         let is_default = at(&values, key) == at(&defaults, key);
         let from_file = matches!(origin, Origin::File { .. });
         let rule = RULES.iter().find(|rule| {
@@ -124,7 +124,8 @@ mod tests {
 
     fn read(set: &[&str]) -> Result<(), String> {
         let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
-        Settings::read(None, [], &set).map(drop).map_err(|error| error.to_string())
+        let settings = Settings::read(None, [], &set).unwrap();
+        super::check(&settings, "").map_err(|error| error.to_string())
     }
 
     /// A setting is refused alone, and taken with another.
@@ -189,9 +190,12 @@ mod tests {
         let file = folder.path().join("a.toml");
         let sources = "[source]\nkind = \"csv\"\npath = \"x\"\nurl = \"host=h\"\ngenerate.rows = 9";
         std::fs::write(&file, sources).unwrap();
-        Settings::read(Some(&file), [], &[]).unwrap();
-        let error =
-            Settings::read(Some(&file), [], &["source.generate.rows=8".into()]).unwrap_err();
+        let settings = Settings::read(Some(&file), [], &[]).unwrap();
+        super::check(&settings, "").unwrap();
+        let set = ["source.generate.rows=8".to_owned(), "split.seed=3".to_owned()];
+        let settings = Settings::read(Some(&file), [], &set).unwrap();
+        super::check(&settings, "train").unwrap();
+        let error = super::check(&settings, "source").unwrap_err();
         let expected =
             r#"source.generate.rows = 8 has no effect: it needs source.kind = "generate""#;
         assert_eq!(error.to_string(), format!("--set: {expected}"));

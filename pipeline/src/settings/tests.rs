@@ -325,6 +325,16 @@ fn values_that_do_not_fit_are_refused_in_the_words_of_the_file() {
         &[],
         "pipeline.toml:2: run.threads = 0 does not work: write \"auto\" or a whole number above 0",
     );
+    check_refused(
+        "\ntrain.epochs = 9223372036854775808",
+        &[],
+        "pipeline.toml:2: a number is too large",
+    );
+    check_refused(
+        "",
+        &["run.threads=1e300"],
+        "--set: run.threads = 1e300 does not work: write \"auto\" or a whole number above 0",
+    );
     let error = read("[train\nepochs = 3", &[], &[]).unwrap_err();
     assert!(error.starts_with("pipeline.toml:1: ") && !error.contains('\n'), "{error:?}");
     let url = r#"source={url="postgres://me:s3cr@t@host/db", series=["a"]}"#;

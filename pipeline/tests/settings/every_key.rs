@@ -137,10 +137,15 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("train.model_options.layers", &[], Other("2")),
     ("train.model_options.dropout", &["train.model_options.layers=2"], Other("0.5")),
     ("run.dir", &[], Other("elsewhere")),
-    ("run.threads", &["run.normalize_threads=1"], Doctor("3")),
+    ("run.threads", &[], Doctor("3")),
     ("run.normalize_threads", &[], Doctor("3")),
     ("run.train_threads", &[], Doctor("3")),
 ];
+
+/// Settings without which a key has no effect.
+pub(crate) fn company(key: &str) -> &'static [&'static str] {
+    WALK.iter().find(|(walked, ..)| *walked == key).map_or(&[], |(_, with, _)| with)
+}
 
 /// Everything of a run that a setting may change, and nothing that changes by itself.
 type Outcome = BTreeMap<String, String>;

@@ -7,7 +7,7 @@
 //! 4096: what asks for more memory than there is is not the subject here.
 
 use crate::{
-    every_key::SMALL,
+    every_key::{self, SMALL},
     keys,
     place::{Place, Ran},
 };
@@ -151,6 +151,8 @@ const ODD: &[&str] = &[
 /// Lines that no settings file has.
 const ODD_LINES: &[&str] =
     &["[train]", "[train", "nope = 1", "[nope]", "= 3", "\u{feff}", "[[train]]", "[source.cache]"];
+/// What `predict --from` may be given.
+const FROM: &[&str] = &["2020-03-10", "1900-01-01", "2050-01-01", "60", "", "x"];
 /// What may still end with exit code 1: it depends on the numbers, not on how they were given.
 const OTHER_REASONS: &[&str] = &["the training loss is", "the validation loss is"];
 
@@ -160,6 +162,8 @@ struct Case {
     file: String,
     variables: Vec<(String, String)>,
     flags: Vec<String>,
+    /// What `predict` is to begin with.
+    from: Option<&'static str>,
 }
 
 struct Dice(ChaCha8Rng);
@@ -183,7 +187,9 @@ impl Case {
     fn draw(seed: u64) -> Case {
         let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
         let mut file: toml::Table = SMALL.parse().unwrap();
-        let mut case = Case { file: String::new(), variables: Vec::new(), flags: Vec::new() };
+        let (variables, flags) = (Vec::new(), Vec::new());
+        let from = dice.once_in(3).then(|| dice.pick(FROM));
+        let mut case = Case { file: String::new(), variables, flags, from };
         let mut odd_lines = String::new();
         for _ in 0..=dice.below(6) {
             let (key, values) = VALUES[dice.below(VALUES.len())];
@@ -192,6 +198,13 @@ impl Case {
                 1..=4 => dice.pick(values),
                 _ => values[0],
             };
+            // Most keys do something in company only, so they mostly get it.
+            let company = if dice.once_in(6) { &[] } else { every_key::company(key) };
+            for text in company {
+                let (key, value) = text.split_once('=').unwrap();
+                let plain = || toml::Value::String(value.to_owned());
+                put(&mut file, key, value.parse().unwrap_or_else(|_| plain()));
+            }
             match (dice.below(4), value.parse::<toml::Value>()) {
                 (0, _) => case.flags.push(format!("{key}={value}")),
                 (1, _) if !value.contains('\0') => {
@@ -207,8 +220,8 @@ impl Case {
         }
         case.file = file.to_string() + &odd_lines;
         if dice.once_in(30) {
-            let end = dice.below(case.file.len());
-            case.file.truncate(case.file.floor_char_boundary(end));
+            let kept = dice.below(case.file.len());
+            case.file = case.file.chars().take(kept).collect();
         }
         case
     }
@@ -232,8 +245,10 @@ impl Case {
         let mut ends = vec![end];
         if trained.code == Some(0) {
             finite_figures(&trained.stdout)?;
-            let output = ["predict", "--json", "--output", "out.csv"].map(str::to_owned);
-            let (predicted, end) = run(&output)?;
+            let output = ["predict", "--json", "--output", "out.csv"];
+            let from = self.from.map(|time| ["--from", time]).into_iter().flatten();
+            let args: Vec<String> = output.into_iter().chain(from).map(str::to_owned).collect();
+            let (predicted, end) = run(&args)?;
             if predicted.code == Some(0) {
                 finite_forecasts(&std::fs::read_to_string(place.path().join("out.csv")).unwrap())?;
             }
@@ -278,7 +293,8 @@ fn finite_figures(stdout: &str) -> Result<(), String> {
     }
     for part in ["validation", "test"] {
         let metrics = &result[part];
-        if !metrics.is_null() && !(finite(&metrics["mse"]) && finite(&metrics["mae"])) {
+        let bad = !finite(&metrics["mse"]) || !finite(&metrics["mae"]);
+        if metrics.is_object() && bad {
             return Err(format!("no figures of {part} in {result}"));
         }
     }
@@ -325,8 +341,9 @@ fn random_settings_end_well_or_in_one_line() {
                 Ok(ends) => println!("{seed}: {}", ends.join(" | ")),
                 Err(why) => {
                     println!("{seed}: FAILED {why}");
-                    let Case { file, variables, flags } = case;
-                    failures.push(format!("case {seed}: {why}\n{variables:?} {flags:?}\n{file}"));
+                    let Case { file, variables, flags, from } = case;
+                    let given = format!("{variables:?} {flags:?} {from:?}\n{file}");
+                    failures.push(format!("case {seed}: {why}\n{given}"));
                 }
             }
         }
