@@ -16,6 +16,10 @@ kind = "csv"
 path = "data.csv"
 features = ["open", "close", "ret", "volume"]
 cache = ""
+[source.generate]
+series = 24
+rows = 80
+features = 4
 [target]
 columns = ["ret"]
 [window]
@@ -45,14 +49,8 @@ enum Seen {
 }
 use Seen::{Doctor, Elsewhere, Refused, Result as Other, Same};
 
-const GENERATE: &[&str] = &[
-    "source.kind=generate",
-    r#"source.features=["*"]"#,
-    "target.columns=[\"close_pct\"]",
-    "source.generate.series=24",
-    "source.generate.rows=80",
-    "source.generate.features=4",
-];
+const GENERATE: &[&str] =
+    &["source.kind=generate", r#"source.features=["*"]"#, "target.columns=[\"close_pct\"]"];
 const POSTGRES: &[&str] = &["source.kind=postgres", "source.table=t"];
 const SERVER: &str = "needs a server: loader/tests/loader reads tables and queries with it";
 

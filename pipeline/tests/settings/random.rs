@@ -222,6 +222,11 @@ impl Case {
         if dice.once_in(30) {
             let kept = dice.below(case.file.len());
             case.file = case.file.chars().take(kept).collect();
+            // What is cut off may have been what kept the data small.
+            for (name, value) in [("SERIES", "24"), ("ROWS", "80")] {
+                let name = format!("MILLSTREAM_SOURCE__GENERATE__{name}");
+                case.variables.push((name, value.to_owned()));
+            }
         }
         case
     }
