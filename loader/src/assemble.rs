@@ -8,6 +8,7 @@ use crate::{
     filter::RowFilter,
     notes::{self, Notes},
     order,
+    postgres::{Look, ReadRows},
     request::Request,
     rows::RowStore,
     wide::WideRows,
@@ -35,6 +36,17 @@ pub(crate) struct Table {
     pub(crate) known: Vec<String>,
     /// What to say about columns that a glob did not pick up.
     pub(crate) left_out: Vec<String>,
+    /// What a database held just before.
+    pub(crate) look: Option<Look>,
+}
+
+/// A panel, and what is to be kept with it.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) panel: Panel,
+    pub(crate) notes: Notes,
+    /// What was read of a database, to tell later whether it has changed.
+    pub(crate) read: Option<ReadRows>,
 }
 
 impl Table {
@@ -64,12 +76,14 @@ impl Table {
             filter: Arc::new(filter),
             known,
             left_out: chosen.left_out,
+            look: None,
         })
     }
 
-    /// Sorts the rows, makes shards of them and checks them; says what is to be known about them.
-    pub(crate) fn into_panel(self) -> Result<(Panel, Notes), LoadError> {
-        let (series, shards) = order::into_shards(self.rows, self.columns.len());
+    /// Sorts the rows, makes shards of them and checks them.
+    pub(crate) fn into_panel(self) -> Result<Loaded, LoadError> {
+        let (series, shards) =
+            order::into_shards(self.rows, self.columns.len(), self.filter.is_caseless());
         let absent = notes::absent(&self.filter, &self.place, &series, &self.known);
         if shards.is_empty() {
             return Err(match absent {
@@ -90,8 +104,20 @@ impl Table {
         schema.fingerprint = fingerprint(&schema, &shards);
         let panel = Panel::new(Arc::new(schema), shards)
             .map_err(|source| LoadError::NotAPanel { place: self.place, source })?;
-        Ok((panel, Notes::new(absent, self.left_out)))
+        let read = self.look.map(|look| ReadRows {
+            rows: panel.row_count() as u64,
+            newest: newest(&panel),
+            kind: panel.schema().time_kind,
+            look,
+        });
+        Ok(Loaded { panel, notes: Notes::new(absent, self.left_out), read })
     }
+}
+
+/// The latest time. Iterating over one shard at a time is faster than over all of them flattened.
+fn newest(panel: &Panel) -> i64 {
+    let latest = panel.shards().iter().filter_map(|shard| shard.times().iter().copied().max());
+    latest.max().unwrap_or_default()
 }
 
 /// Hashes what the panel holds, wherever its shards are cut. Buffers are hashed as they lie in

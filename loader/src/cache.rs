@@ -6,25 +6,34 @@
 //! other; whoever has opened it keeps what it has.
 //!
 //! The key covers the settings, the target columns and, for files, their paths, sizes, times of
-//! change and inodes. It cannot cover the contents of a database: rows that change there are seen by
-//! the next `import`, not by the next run. Old entries are not cleaned up.
+//! change and inodes; for a database, all of the connection string that decides what is read: user,
+//! hosts, database, `options` (with it a search path, a role or a time zone that is set there) and
+//! `target_session_attrs`. No variable of the environment decides that: `PGOPTIONS`, `PGTZ` and the
+//! like are not read.
+//!
+//! What only the server knows is not in the key, since a cached panel must open while the server is
+//! down: its own identifier, and the role, search path and time zone that it gives a connection. They
+//! are kept in the manifest, beside what the table was when it was read, and compared when the server
+//! can be asked; see [`freshness`](crate::postgres). Old entries are not cleaned up.
 
 use crate::{
     LoadError,
+    assemble::Loaded,
     files::SourceFile,
     folder::{self, Found, Partial, Shared},
     manifest::{self, Manifest},
     notes::Notes,
+    postgres::ReadRows,
     progress::Tell,
     request::Request,
     shard_file,
 };
-use millstream_stage::{Item, Panel, TimeKind};
+use millstream_stage::{Item, Panel};
 use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -37,6 +46,32 @@ pub(crate) struct CacheEntry {
     root: PathBuf,
     key: String,
     source: serde_json::Value,
+}
+
+/// A folder to write a panel into, made before the rows are read.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    folder: Partial,
+    /// Since when, in microseconds since 1970-01-01 UTC.
+    since: i64,
+}
+
+/// A panel that was cached.
+#[derive(Debug)]
+pub(crate) struct Cached {
+    pub(crate) panel: Panel,
+    pub(crate) notes: Notes,
+    /// What was read of a database.
+    pub(crate) read: Option<ReadRows>,
+    /// When it was read, in microseconds since 1970-01-01 UTC.
+    created: i64,
+}
+
+impl Cached {
+    /// How long ago the rows were read.
+    pub(crate) fn age(&self) -> Duration {
+        Duration::from_micros(u64::try_from(now() - self.created).unwrap_or_default())
+    }
 }
 
 impl CacheEntry {
@@ -60,7 +95,7 @@ impl CacheEntry {
 
     /// Opens the cached panel, checking every shard, and what is to be known about it; `None` when
     /// there is none.
-    pub(crate) fn open(&self) -> Result<Option<(Panel, Notes)>, LoadError> {
+    pub(crate) fn open(&self) -> Result<Option<Cached>, LoadError> {
         let folder = self.folder();
         for _ in 0..LOOKS {
             let found = Shared::find(&self.root, &self.key)
@@ -79,11 +114,7 @@ impl CacheEntry {
         Ok(None)
     }
 
-    fn open_folder(
-        &self,
-        folder: &Path,
-        shared: &Shared,
-    ) -> Result<Option<(Panel, Notes)>, LoadError> {
+    fn open_folder(&self, folder: &Path, shared: &Shared) -> Result<Option<Cached>, LoadError> {
         let Some(manifest) = Manifest::read(folder, &self.key)? else { return Ok(None) };
         let shards: Vec<_> = manifest
             .shards
@@ -92,15 +123,19 @@ impl CacheEntry {
             .collect::<Result<_, _>>()?;
         let place = folder.display().to_string();
         Panel::from_record_batches(Arc::new(manifest.schema), &shards)
-            .map(|panel| Some((panel, manifest.notes)))
+            .map(|panel| {
+                let (notes, read, created) = (manifest.notes, manifest.read, manifest.created);
+                Some(Cached { panel, notes, read, created })
+            })
             .map_err(|source| LoadError::NotAPanel { place, source })
     }
 
     /// Makes an empty folder to write into. Called before the source is read, so that a cache that
     /// cannot be written is known at once and not after hours of reading.
-    pub(crate) fn reserve(&self) -> Result<Partial, LoadError> {
+    pub(crate) fn reserve(&self) -> Result<Reserved, LoadError> {
         fs::create_dir_all(&self.root)
             .and_then(|()| Partial::reserve(&self.root, &self.key))
+            .map(|folder| Reserved { folder, since: now() })
             .map_err(cannot_write(&self.root))
     }
 
@@ -109,12 +144,13 @@ impl CacheEntry {
     /// that another process has put there is kept, and used.
     pub(crate) fn write(
         &self,
-        partial: &Partial,
-        panel: Panel,
-        notes: Notes,
+        reserved: &Reserved,
+        loaded: Loaded,
         replace: bool,
         tell: &mut Tell<'_>,
     ) -> Result<Panel, LoadError> {
+        let Loaded { panel, notes, read } = loaded;
+        let partial = &reserved.folder;
         let folder = partial.path();
         let width = panel.schema().width();
         let (mut shards, mut rows) = (Vec::new(), 0);
@@ -131,7 +167,8 @@ impl CacheEntry {
             schema: (**panel.schema()).clone(),
             shards,
             notes,
-            created: now(),
+            read,
+            created: reserved.since,
         };
         drop(panel);
         manifest.write(folder).map_err(cannot_write(folder))?;
@@ -147,8 +184,7 @@ impl CacheEntry {
             true => opened,
             false => self.open()?.or(opened),
         };
-        let (panel, _) = opened.expect("the manifest was written with this key and version");
-        Ok(panel)
+        Ok(opened.expect("the manifest was written with this key and version").panel)
     }
 }
 
@@ -157,7 +193,7 @@ fn cannot_write(path: &Path) -> impl FnOnce(io::Error) -> LoadError + use<> {
     move |source| LoadError::WriteCache { path, source }
 }
 
-fn now() -> String {
+fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    TimeKind::Timestamp.format(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }

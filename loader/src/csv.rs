@@ -133,9 +133,10 @@ mod tests {
         change(&mut settings);
         let files = files::find(&settings)?;
         let warnings = &Warnings::default();
-        let request = Request { settings: &settings, required: &[], files: &files, warnings };
+        let request =
+            Request { settings: &settings, required: &[], files: &files, watch: false, warnings };
         let table = read(&request, &mut Tell(&mut |_| ControlFlow::Continue(())))?;
-        Ok(table.into_panel()?.0)
+        Ok(table.into_panel()?.panel)
     }
 
     #[test]

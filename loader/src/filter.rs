@@ -11,6 +11,8 @@ use std::collections::HashSet;
 #[derive(Debug)]
 pub(crate) struct RowFilter {
     symbols: HashSet<String>,
+    /// Whether names are the same whose letters differ in case only.
+    caseless: bool,
     from: Option<Bound>,
     to: Option<Bound>,
 }
@@ -27,9 +29,20 @@ impl RowFilter {
     pub(crate) fn new(settings: &SourceSettings) -> Result<Self, LoadError> {
         Ok(RowFilter {
             symbols: settings.symbols.iter().cloned().collect(),
+            caseless: false,
             from: Bound::new("from", settings.from.as_deref())?,
             to: Bound::new("to", settings.to.as_deref())?,
         })
+    }
+
+    /// Takes names for the same whose letters differ in case only.
+    pub(crate) fn ignore_case(&mut self) {
+        self.caseless = true;
+    }
+
+    /// Whether names are the same whose letters differ in case only.
+    pub(crate) fn is_caseless(&self) -> bool {
+        self.caseless
     }
 
     /// Spells the symbols as the names of series will be.
@@ -79,9 +92,10 @@ impl RowFilter {
 
     /// Wanted series that did not turn up.
     pub(crate) fn absent<'a>(&'a self, names: &[String]) -> Vec<&'a str> {
-        let found: HashSet<&str> = names.iter().map(String::as_str).collect();
-        let mut absent: Vec<_> =
-            self.symbols.iter().map(String::as_str).filter(|name| !found.contains(name)).collect();
+        let fold = |name: &str| if self.caseless { name.to_lowercase() } else { name.to_owned() };
+        let found: HashSet<String> = names.iter().map(|name| fold(name)).collect();
+        let absent = self.symbols.iter().filter(|name| !found.contains(&fold(name)));
+        let mut absent: Vec<_> = absent.map(String::as_str).collect();
         absent.sort_unstable();
         absent
     }

@@ -95,6 +95,7 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
         filter: Arc::new(filter),
         known,
         left_out: chosen.left_out,
+        look: None,
     })
 }
 

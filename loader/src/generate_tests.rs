@@ -15,9 +15,14 @@ fn panel(change: impl FnOnce(&mut SourceSettings)) -> Panel {
         settings: &settings,
         required: &required,
         files: &[],
+        watch: false,
         warnings: &Warnings::default(),
     };
-    read(&request, &mut Tell(&mut |_| ControlFlow::Continue(()))).unwrap().into_panel().unwrap().0
+    read(&request, &mut Tell(&mut |_| ControlFlow::Continue(())))
+        .unwrap()
+        .into_panel()
+        .unwrap()
+        .panel
 }
 
 #[test]
@@ -52,8 +57,13 @@ fn more_gaps_leave_the_other_values_alone() {
 fn a_share_is_a_share() {
     let mut settings = SourceSettings::default();
     settings.generate.missing = 1.5;
-    let request =
-        Request { settings: &settings, required: &[], files: &[], warnings: &Warnings::default() };
+    let request = Request {
+        settings: &settings,
+        required: &[],
+        files: &[],
+        watch: false,
+        warnings: &Warnings::default(),
+    };
     let error =
         read(&request, &mut Tell(&mut |_| ControlFlow::Continue(()))).unwrap_err().to_string();
     assert!(error.contains("source.generate.missing = \"1.5\""), "{error}");

@@ -51,6 +51,7 @@ mod order;
 mod parquet;
 mod postgres;
 mod progress;
+mod refresh;
 mod request;
 mod rows;
 mod settings;
@@ -64,6 +65,7 @@ pub use crate::{
     loader::{ImportReport, Loader, import, verify},
     postgres::{Columns, PostgresReader, copy_commands, server_version},
     progress::{LoadProgress, Observer, Origin},
+    refresh::Refresh,
     settings::{GenerateSettings, SourceKind, SourceSettings},
 };
 

@@ -5,9 +5,10 @@
 
 use crate::{
     LoadError, SourceKind, SourceSettings,
-    cache::CacheEntry,
+    cache::{CacheEntry, Cached},
     csv, files, generate, parquet, postgres,
     progress::{LoadProgress, Observer, Origin, Tell},
+    refresh::{Refresh, wants_anew},
     request::Request,
 };
 use millstream_stage::{Item, Panel, Source, Warnings};
@@ -31,14 +32,15 @@ pub struct ImportReport {
 
 /// Loads one panel: the [`Source`] at the start of a line.
 ///
-/// A panel cached for the same settings is used without asking the source again. For files that
-/// includes their sizes and times of change; what has changed in a database is not noticed until
-/// the next [`import`].
+/// A panel cached for the same settings is used without reading the source again. For files that
+/// includes their sizes and times of change. A database is asked whether it holds other rows now, at
+/// the cost of some seconds at most; [`refresh`](Loader::refresh) says what to do then.
 pub struct Loader {
     settings: SourceSettings,
     required: Vec<String>,
     progress: Box<dyn FnMut(LoadProgress) -> ControlFlow<()> + Send>,
     warnings: Warnings,
+    refresh: Refresh,
     done: bool,
 }
 
@@ -52,8 +54,16 @@ impl Loader {
             required,
             progress: Box::new(|_| ControlFlow::Continue(())),
             warnings: Warnings::default(),
+            refresh: Refresh::default(),
             done: false,
         }
+    }
+
+    /// Says when to read anew what is cached. Default: [`Refresh::Never`].
+    #[must_use]
+    pub fn refresh(mut self, refresh: Refresh) -> Self {
+        self.refresh = refresh;
+        self
     }
 
     /// Says to `warnings` what a person must know: about the rows, whenever they are loaded, and
@@ -107,12 +117,15 @@ impl Source for Loader {
             settings: &self.settings,
             required: &self.required,
             files: &files,
+            watch: !self.settings.cache.is_empty(),
             warnings: &self.warnings,
         };
         let cache = CacheEntry::locate(&request)?;
         let cached = cache.as_ref().map(CacheEntry::open).transpose()?.flatten();
-        let panel = match cached {
-            Some((panel, notes)) => {
+        let was_cached = cached.is_some();
+        let usable = cached.filter(|cached| !wants_anew(&request, cached, self.refresh));
+        let panel = match usable {
+            Some(Cached { panel, notes, .. }) => {
                 notes.say(&self.settings, &self.warnings)?;
                 let rows = panel.rows();
                 // The panel is there; to stop now would save nothing.
@@ -124,7 +137,7 @@ impl Source for Loader {
                 });
                 panel
             }
-            None => read(&request, cache.as_ref(), false, &mut self.progress)?,
+            None => read(&request, cache.as_ref(), was_cached, &mut self.progress)?,
         };
         Ok(Some(panel))
     }
@@ -145,7 +158,8 @@ pub fn import(
     let start = Instant::now();
     settings.check()?;
     let files = files::find(settings)?;
-    let request = Request { settings, required, files: &files, warnings };
+    let watch = !settings.cache.is_empty();
+    let request = Request { settings, required, files: &files, watch, warnings };
     let cache = CacheEntry::locate(&request)?;
     let panel = read(&request, cache.as_ref(), true, progress)?;
     Ok(report(&panel, start, cache.as_ref()))
@@ -165,9 +179,10 @@ pub fn verify(
     let start = Instant::now();
     settings.check()?;
     let files = files::find(settings)?;
-    let cache = CacheEntry::locate(&Request { settings, required, files: &files, warnings })?;
+    let cache =
+        CacheEntry::locate(&Request { settings, required, files: &files, watch: false, warnings })?;
     match cache.as_ref().map(CacheEntry::open).transpose()?.flatten() {
-        Some((panel, notes)) => {
+        Some(Cached { panel, notes, .. }) => {
             notes.say(settings, warnings)?;
             Ok(report(&panel, start, cache.as_ref()))
         }
@@ -200,9 +215,9 @@ fn read(
         SourceKind::Parquet => parquet::read(request, tell)?,
         SourceKind::Postgres => postgres::read(request, tell)?,
     };
-    let (panel, notes) = table.into_panel()?;
-    notes.say(request.settings, request.warnings)?;
-    tell.rows(panel.rows())?;
-    let Some((cache, folder)) = cache.zip(reserved) else { return Ok(panel) };
-    cache.write(&folder, panel, notes, replace, tell)
+    let loaded = table.into_panel()?;
+    loaded.notes.say(request.settings, request.warnings)?;
+    tell.rows(loaded.panel.rows())?;
+    let Some((cache, folder)) = cache.zip(reserved) else { return Ok(loaded.panel) };
+    cache.write(&folder, loaded, replace, tell)
 }

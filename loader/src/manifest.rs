@@ -4,7 +4,7 @@
 //! manifest of this version is no cache. Its first line holds a checksum of all that follows, so
 //! that no byte of it can change unnoticed.
 
-use crate::{LoadError, folder::is_absent, notes::Notes};
+use crate::{LoadError, folder::is_absent, notes::Notes, postgres::ReadRows};
 use millstream_stage::PanelSchema;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -35,8 +35,10 @@ pub(crate) struct Manifest {
     pub(crate) shards: Vec<ShardFile>,
     /// What must be said about the rows whenever they are used.
     pub(crate) notes: Notes,
-    /// When it was written, UTC.
-    pub(crate) created: String,
+    /// What was read of a database, to tell whether it has changed since.
+    pub(crate) read: Option<ReadRows>,
+    /// When the rows were read, in microseconds since 1970-01-01 UTC.
+    pub(crate) created: i64,
 }
 
 /// One shard's file.
@@ -147,7 +149,8 @@ mod tests {
             },
             shards: Vec::new(),
             notes: Notes::default(),
-            created: "2020-01-01 00:00:00".to_owned(),
+            read: None,
+            created: 1_500_000_000_000_000,
         };
         let dir = tempfile::tempdir().unwrap();
         manifest.write(dir.path()).unwrap();

@@ -7,10 +7,20 @@
 
 use crate::rows::{Chunk, RowStore};
 use millstream_stage::Shard;
+use std::collections::HashMap;
 
-/// The names of all series in byte order, whose positions are the codes, and the sorted shards.
-pub(crate) fn into_shards(stores: Vec<RowStore>, width: usize) -> (Vec<String>, Vec<Shard>) {
-    let parts: Vec<(Vec<String>, Vec<Chunk>)> = stores.into_iter().map(RowStore::finish).collect();
+/// The names of all series in byte order, whose positions are the codes, and the sorted shards. With
+/// `caseless`, names that differ in case only are one series, under the first of them.
+pub(crate) fn into_shards(
+    stores: Vec<RowStore>,
+    width: usize,
+    caseless: bool,
+) -> (Vec<String>, Vec<Shard>) {
+    let mut parts: Vec<(Vec<String>, Vec<Chunk>)> =
+        stores.into_iter().map(RowStore::finish).collect();
+    if caseless {
+        unify_case(parts.iter_mut().flat_map(|(names, _)| names).collect());
+    }
     let mut series: Vec<String> = parts.iter().flat_map(|(names, _)| names).cloned().collect();
     series.sort_unstable();
     series.dedup();
@@ -34,6 +44,16 @@ pub(crate) fn into_shards(stores: Vec<RowStore>, width: usize) -> (Vec<String>, 
     }
     let shard = |chunk: Chunk| Shard::new(chunk.codes, chunk.times, chunk.values, width);
     (series, chunks.into_iter().map(shard).collect())
+}
+
+/// Writes names that differ in case only all like the first of them in byte order.
+fn unify_case(mut names: Vec<&mut String>) {
+    names.sort_unstable();
+    let mut first: HashMap<String, String> = HashMap::new();
+    for name in names {
+        let spelling = first.entry(name.to_lowercase()).or_insert_with(|| name.clone());
+        name.clone_from(spelling);
+    }
 }
 
 fn first_key(chunk: &Chunk) -> Option<(u32, i64)> {
@@ -193,7 +213,7 @@ mod tests {
         let mut stores = stores(&[("b", 1), ("b", 2), ("a", 1), ("a", 2)], 2, 10);
         let before: Vec<*const f32> =
             stores.iter_mut().map(|store| store.push(0, 3).as_ptr().wrapping_sub(4)).collect();
-        let (names, shards) = into_shards(stores, 2);
+        let (names, shards) = into_shards(stores, 2, false);
         assert_eq!(names, ["a", "b"]);
         // The tasks swap places; their rows stay where they were decoded.
         let found: Vec<*const f32> = shards.iter().rev().map(|s| s.values().as_ptr()).collect();
@@ -214,7 +234,7 @@ mod tests {
             shuffled.sort_by_key(|(name, time)| {
                 xxhash_rust::xxh3::xxh3_64_with_seed(format!("{name}{time}").as_bytes(), seed)
             });
-            let (names, shards) = into_shards(stores(&shuffled, tasks, chunk_rows), 2);
+            let (names, shards) = into_shards(stores(&shuffled, tasks, chunk_rows), 2, false);
             let found: Vec<(&str, i64)> = shards
                 .iter()
                 .flat_map(|s| s.codes().iter().zip(s.times()))

@@ -13,13 +13,17 @@ use crate::{
     request::Request,
     wide::{BATCH_ROWS, WideColumns, WideRows},
 };
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
 use millstream_stage::ColumnKind;
 use parquet::{
-    arrow::{ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder},
+    arrow::{
+        ProjectionMask,
+        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+    },
+    basic::Type as PhysicalType,
     errors::ParquetError,
 };
-use std::fs::File;
+use std::{fs::File, sync::Arc};
 
 /// Reads the files that `source.path` means.
 pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
@@ -66,8 +70,36 @@ fn read_file(
 }
 
 fn open(file: &SourceFile) -> Result<ParquetRecordBatchReaderBuilder<File>, LoadError> {
+    let failed = |source| broken(file, source);
     let handle = file.open()?;
-    ParquetRecordBatchReaderBuilder::try_new(handle).map_err(|source| broken(file, source))
+    let options = ArrowReaderOptions::new();
+    let mut metadata = ArrowReaderMetadata::load(&handle, options.clone()).map_err(failed)?;
+    if let Some(schema) = without_nanoseconds(&metadata) {
+        let options = options.with_schema(Arc::new(schema));
+        metadata = ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)
+            .map_err(failed)?;
+    }
+    Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(handle, metadata))
+}
+
+/// The schema of a file with times of 96 bits, as Spark writes them. They hold any date; read as
+/// nanoseconds, as is usual, those before 1677 and after 2262 would come out as others.
+fn without_nanoseconds(metadata: &ArrowReaderMetadata) -> Option<Schema> {
+    let columns = metadata.parquet_schema().columns().iter().enumerate();
+    let roots: Vec<usize> = columns
+        .filter(|(_, column)| column.physical_type() == PhysicalType::INT96)
+        .map(|(column, _)| metadata.parquet_schema().get_column_root_idx(column))
+        .collect();
+    let field = |(position, field): (usize, &FieldRef)| match field.data_type() {
+        DataType::Timestamp(_, zone) if roots.contains(&position) => {
+            let micros = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
+            Arc::new(field.as_ref().clone().with_data_type(micros))
+        }
+        _ => Arc::clone(field),
+    };
+    let fields: Vec<FieldRef> = metadata.schema().fields().iter().enumerate().map(field).collect();
+    let schema = Schema::new_with_metadata(fields, metadata.schema().metadata().clone());
+    (!roots.is_empty()).then_some(schema)
 }
 
 fn describe(schema: &Schema) -> Vec<TableColumn> {

@@ -7,6 +7,7 @@
 
 mod batch;
 mod crew;
+mod freshness;
 mod gather;
 mod member;
 mod parameters;
@@ -26,9 +27,10 @@ mod tasks;
 mod tls;
 mod wire;
 
+pub(crate) use freshness::{Freshness, Look, ReadRows, freshness};
 pub(crate) use parameters::without_password;
 pub use reader::{Columns, PostgresReader};
-pub(crate) use server::server_name;
+pub(crate) use server::server_identity;
 
 use crate::{
     LoadError, SourceSettings, assemble::Table, copy::packed::common_kind, error::chain,
@@ -131,6 +133,7 @@ fn attempt(
         required: required.to_vec(),
         layout: Layout::Panel,
         patience: again,
+        watch: request.watch,
     });
     let mut plan: Option<Arc<Plan>> = None;
     let mut parts: Vec<Option<RowStore>> = Vec::new();
@@ -193,5 +196,6 @@ fn attempt(
         known,
         filter: Arc::clone(&plan.filter),
         left_out: plan.left_out.clone(),
+        look: plan.look.clone(),
     })
 }

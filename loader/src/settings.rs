@@ -210,7 +210,7 @@ impl SourceSettings {
             ..self.clone()
         };
         if kept.kind == SourceKind::Postgres {
-            kept.url = Some(postgres::server_name(self)?);
+            kept.url = Some(postgres::server_identity(self)?);
         } else {
             (kept.url, kept.table, kept.query) = (None, None, None);
         }

@@ -10,6 +10,8 @@ use std::fmt::Write;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyField {
     Text,
+    /// `citext`, which takes names for the same whose letters differ in case only.
+    Caseless,
     /// `char(n)`, whose trailing blanks mean nothing.
     Padded,
     Integer(IntegerField),
@@ -21,6 +23,9 @@ impl KeyField {
         match base(kind) {
             kind if *kind == Type::BPCHAR => Some(KeyField::Padded),
             kind if *kind == Type::UUID => Some(KeyField::Uuid),
+            kind if kind.name() == "citext" && *kind.kind() == Kind::Simple => {
+                Some(KeyField::Caseless)
+            }
             kind if is_text(kind) || matches!(kind.kind(), Kind::Enum(_)) => Some(KeyField::Text),
             kind => IntegerField::of(kind).map(KeyField::Integer),
         }
@@ -28,7 +33,7 @@ impl KeyField {
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            KeyField::Text | KeyField::Padded => "UTF-8 text",
+            KeyField::Text | KeyField::Caseless | KeyField::Padded => "UTF-8 text",
             KeyField::Integer(integer) => integer.name(),
             KeyField::Uuid => "uuid",
         }
@@ -38,7 +43,7 @@ impl KeyField {
     pub(crate) fn decode<'a>(self, bytes: &'a [u8], scratch: &'a mut String) -> Option<&'a str> {
         scratch.clear();
         match self {
-            KeyField::Text => return str::from_utf8(bytes).ok(),
+            KeyField::Text | KeyField::Caseless => return str::from_utf8(bytes).ok(),
             KeyField::Padded => {
                 return str::from_utf8(bytes).ok().map(|text| text.trim_end_matches(' '));
             }
@@ -60,7 +65,7 @@ impl KeyField {
     /// takes it for. What it does not take for one stays as it is.
     pub(crate) fn spell(self, name: &str) -> String {
         let spelled = match self {
-            KeyField::Text => None,
+            KeyField::Text | KeyField::Caseless => None,
             KeyField::Padded => Some(name.trim_end_matches(' ').to_owned()),
             KeyField::Integer(_) => name.trim().parse().ok().map(|n: i64| n.to_string()),
             KeyField::Uuid => {
@@ -115,7 +120,7 @@ mod tests {
             use IntegerField::{Int2, Int4, Int8};
             let scratch = &mut String::new();
             let integers = [Int2, Int4, Int8].map(KeyField::Integer);
-            let others = [KeyField::Text, KeyField::Padded, KeyField::Uuid];
+            let others = [KeyField::Text, KeyField::Caseless, KeyField::Padded, KeyField::Uuid];
             for field in integers.into_iter().chain(others) {
                 field.decode(&bytes, scratch);
                 field.spell(&name);

@@ -67,7 +67,7 @@ impl PackedRows {
     /// The code of a series that is the one of the row before.
     fn known(&self, series: Option<&[u8]>) -> Option<u32> {
         match self.columns.series {
-            Some((_, KeyField::Text)) => self.store.same_as_last(series?),
+            Some((_, KeyField::Text | KeyField::Caseless)) => self.store.same_as_last(series?),
             _ => None,
         }
     }

@@ -67,7 +67,7 @@ fn decode(pieces: &[&[u8]]) -> Result<Vec<(u32, i64, Vec<u32>)>, LoadError> {
         decoder.feed(piece)?;
     }
     let (rows, _) = decoder.finish()?.finish();
-    let (_, shards) = order::into_shards(vec![rows], 3);
+    let (_, shards) = order::into_shards(vec![rows], 3, false);
     Ok(shards
         .iter()
         .flat_map(|shard| {

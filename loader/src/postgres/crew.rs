@@ -54,6 +54,8 @@ pub(crate) struct Order {
     pub(crate) layout: Layout,
     /// Whether to wait for a server that does not answer yet.
     pub(crate) patience: bool,
+    /// Whether to look at what is read, to tell later whether it has changed.
+    pub(crate) watch: bool,
 }
 
 /// The members.

@@ -7,6 +7,7 @@
 
 use super::{
     crew::{Event, Order},
+    freshness::{self, Look},
     plan::Plan,
     roster::{Closed, Roster},
     session::{Session, is_cancelled, is_transient},
@@ -59,10 +60,11 @@ impl From<Closed> for End {
 impl Member {
     /// The first member: takes the snapshot, makes the plan, and works like any other.
     pub(super) fn lead(&self) -> Result<(), End> {
-        let mut session = self.take_snapshot()?;
+        let (mut session, look) = self.take_snapshot()?;
         let mut prepare = || {
             let Order { settings, required, .. } = &*self.order;
-            let plan = Plan::new(&mut session, settings, required)?;
+            let mut plan = Plan::new(&mut session, settings, required)?;
+            plan.look = look.clone();
             if plan.tasks.connections > 1 {
                 self.publish(&mut session)?;
             }
@@ -148,14 +150,19 @@ impl Member {
         }
     }
 
-    fn take_snapshot(&self) -> Result<Session, End> {
-        let Order { server, settings, patience, .. } = &*self.order;
+    /// Takes the snapshot; and before that, if it is to be known, looks at what the table is.
+    fn take_snapshot(&self) -> Result<(Session, Option<Look>), End> {
+        let Order { server, settings, patience, watch, .. } = &*self.order;
         let lock = sql::table_to_lock(settings).map_err(End::Failed)?;
         let deadline = Instant::now() + if *patience { PATIENCE } else { Duration::ZERO };
         let mut pause = PAUSES[0];
         loop {
-            let session =
-                self.connect().and_then(|wire| Session::begin(server, wire, lock.as_deref(), None));
+            let session = self.connect().and_then(|wire| {
+                let mut session = Session::new(server, wire);
+                let look = watch.then(|| freshness::look(&mut session, settings)).transpose()?;
+                session.start(lock.as_deref(), None)?;
+                Ok((session, look))
+            });
             match session {
                 Ok(session) => return Ok(session),
                 Err(error) if is_transient(&error) && Instant::now() < deadline => {

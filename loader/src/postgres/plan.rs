@@ -4,6 +4,7 @@
 //! How rows are cut into tasks is decided in [`tasks`](super::tasks).
 
 use super::{
+    freshness::Look,
     session::Session,
     sql::{self, Relation, Rows, quote_name},
     tasks::{self, Tasks},
@@ -32,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) tasks: Tasks,
     /// What to say about columns that a glob did not pick up.
     pub(crate) left_out: Vec<String>,
+    /// What the table was just before, where that is to be known.
+    pub(crate) look: Option<Look>,
     /// The table to lock before a snapshot is taken or adopted.
     pub(crate) lock: Option<String>,
     /// A statement that reads nothing, but after which nothing that a task reads can be rewritten
@@ -69,6 +72,9 @@ impl Plan {
         }
         if let Some((_, field)) = columns.series {
             filter.spell_symbols(|symbol| field.spell(symbol));
+            if field == KeyField::Caseless {
+                filter.ignore_case();
+            }
         }
         measure_arrays(session, &relation, &mut columns)?;
         let inputs = columns.values[..chosen.inputs].iter().map(|column| column.width).sum();
@@ -82,6 +88,7 @@ impl Plan {
             inputs,
             tasks,
             left_out: chosen.left_out,
+            look: None,
             lock: sql::table_to_lock(settings)?,
             hold,
         })
@@ -131,7 +138,13 @@ fn copy_columns(
         None => None,
         Some(column) => match KeyField::of(&types[column]) {
             Some(field) => Some((table[column].name.clone(), field)),
-            None => return Err(wrong_key(column, "series", "text, an enum, a uuid or an integer")),
+            None => {
+                return Err(wrong_key(
+                    column,
+                    "series",
+                    "text, citext, an enum, a uuid or an integer",
+                ));
+            }
         },
     };
     let expected = "a date, a timestamp, a time, an integer or text in ISO form";

@@ -88,6 +88,7 @@ impl PostgresReader {
             required: Vec::new(),
             layout,
             patience: false,
+            watch: false,
         });
         let plan = loop {
             match crew.next(Duration::MAX) {

@@ -28,6 +28,7 @@ use std::{
 };
 use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Keys that the `postgres` crate understands as libpq does.
 const PASSED_ON: [&str; 11] = [
@@ -136,6 +137,15 @@ impl Server {
         })
     }
 
+    /// The same server, waited for no longer than this.
+    pub(crate) fn in_haste(mut self, longest: Duration) -> Self {
+        for Host { config, .. } in &mut self.hosts {
+            let each = config.get_connect_timeout().copied().unwrap_or(longest);
+            config.connect_timeout(each.min(longest));
+        }
+        self
+    }
+
     /// `postgres://user@host:port/database`.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -227,10 +237,21 @@ impl fmt::Debug for Server {
     }
 }
 
-/// User, host, port and database: what tells one server from another, without the password.
-pub(crate) fn server_name(settings: &SourceSettings) -> Result<String, LoadError> {
-    let target = Target::new(&parameters(settings)?)?;
-    Ok(target.name_of(&target.addresses))
+/// What a connection string says about the rows to come, without the password: user, hosts, ports
+/// and database, and a hash of what else decides which server it is and what names mean there.
+pub(crate) fn server_identity(settings: &SourceSettings) -> Result<String, LoadError> {
+    let parameters = parameters(settings)?;
+    let target = Target::new(&parameters)?;
+    let name = target.name_of(&target.addresses);
+    let others = ["hostaddr", "load_balance_hosts", "options", "target_session_attrs"]
+        .iter()
+        .filter_map(|key| parameters.get(key).map(|value| pair(key, value)));
+    // Options may hold anything, and what is kept on disk should be read by anybody.
+    let others = others.collect::<Vec<_>>().join(" ");
+    Ok(match others.is_empty() {
+        true => name,
+        false => format!("{name} {:032x}", xxh3_128(others.as_bytes())),
+    })
 }
 
 fn parameters(settings: &SourceSettings) -> Result<Parameters, LoadError> {

@@ -27,7 +27,8 @@ fn server(url: &str) -> Result<Server, LoadError> {
 fn check_name(url: &str, expected: &str) {
     let server = server(url).unwrap();
     assert_eq!(server.name(), expected);
-    assert_eq!(server_name(&settings(url)).unwrap(), expected);
+    let identity = server_identity(&settings(url)).unwrap();
+    assert_eq!(identity.split(' ').next(), Some(expected));
     assert_eq!(format!("{server:?}"), format!("Server({expected:?})"));
 }
 
@@ -41,6 +42,20 @@ fn a_server_is_named_without_its_password() {
     check_name("postgres://ann@%2Frun%2Fpg/d", "postgres://ann@/run/pg:5432/d");
     let user = whoami::username().unwrap();
     check_name("host=a", &format!("postgres://{user}@a:5432/{user}"));
+}
+
+#[test]
+fn what_a_connection_string_says_about_the_rows_is_in_its_identity() {
+    let of = |url: &str| server_identity(&settings(url)).unwrap();
+    let plain = of("host=h user=ann dbname=d");
+    assert_eq!(of("host=h user=ann dbname=d password=hush sslmode=require"), plain);
+    let others = ["options='-c search_path=b'", "options='-c timezone=UTC'", "hostaddr=127.0.0.1"];
+    let mut seen = vec![plain];
+    for other in others {
+        let identity = of(&format!("host=h user=ann dbname=d {other}"));
+        assert!(!seen.contains(&identity) && !identity.contains("search_path"), "{identity}");
+        seen.push(identity);
+    }
 }
 
 fn check_refused(url: &str, expected: &str) {

@@ -47,20 +47,34 @@ impl Session {
         lock: Option<&str>,
         snapshot: Option<&str>,
     ) -> Result<Self, LoadError> {
-        let mut session = Session { server: server.clone(), wire };
-        session.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "start a transaction")?;
+        let mut session = Session::new(server, wire);
+        session.start(lock, snapshot)?;
+        Ok(session)
+    }
+
+    /// A connection in no transaction yet.
+    pub(crate) fn new(server: &Server, wire: Wire) -> Self {
+        Session { server: server.clone(), wire }
+    }
+
+    /// Starts the transaction.
+    pub(crate) fn start(
+        &mut self,
+        lock: Option<&str>,
+        snapshot: Option<&str>,
+    ) -> Result<(), LoadError> {
+        self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "start a transaction")?;
         if let Some(table) = lock {
-            session.lock(table)?;
+            self.lock(table)?;
         }
         if let Some(snapshot) = snapshot {
             // The name is the server's own: digits and dashes.
             let adopt = format!("SET TRANSACTION SNAPSHOT '{snapshot}'");
-            session
-                .run(&adopt, "adopt the snapshot of another connection")
-                .map_err(|error| gone(server, error))?;
+            self.run(&adopt, "adopt the snapshot of another connection")
+                .map_err(|error| gone(&self.server, error))?;
         }
         let lifted =
-            LIMITS.iter().filter(|name| !server.sets_option(name)).map(|name| (*name, "0"));
+            LIMITS.iter().filter(|name| !self.server.sets_option(name)).map(|name| (*name, "0"));
         let wanted: Vec<String> =
             lifted.chain(SETTINGS).map(|(name, value)| format!("('{name}', '{value}')")).collect();
         // Servers that do not know one of them skip it.
@@ -69,8 +83,7 @@ impl Session {
              WHERE name IN (SELECT lower(s.name) FROM pg_settings s)",
             wanted.join(", ")
         );
-        session.run(&set, "prepare the transaction")?;
-        Ok(session)
+        self.run(&set, "prepare the transaction")
     }
 
     /// Locks a table against being rewritten. Some kinds cannot be locked, and one that is not

@@ -1,6 +1,6 @@
 //! Every type of PostgreSQL that can be a key, a time or a feature, and the refusal of the rest.
 
-use crate::support::{chain, connect, load, query, rows, server::Server};
+use crate::support::{chain, connect, load, query, rows, server::Server, table};
 use millstream_loader::{LoadError, Loader, SourceSettings};
 use millstream_stage::{Panel, Source, TimeKind};
 
@@ -192,4 +192,57 @@ fn what_has_no_number_is_refused_with_its_row() {
         "select 'x' as symbol, null::date as trade_date, 1 as close_pct",
         "the row of series \"x\": column \"trade_date\" is empty",
     );
+}
+
+#[test]
+fn times_beyond_64_bits_of_nanoseconds_are_read() {
+    let server = Server::start();
+    let dates = ["0001-01-01", "1500-01-01", "2263-01-01", "9999-12-31"];
+    for kind in ["date", "timestamp", "timestamptz", "text"] {
+        let zone = if kind == "timestamptz" { " 00:00:00+00" } else { "" };
+        let row = |date: &&str| {
+            format!("select 'x' as symbol, '{date}{zone}'::{kind} as trade_date, 1 as a")
+        };
+        let select = dates.iter().map(row).collect::<Vec<_>>().join(" union all ");
+        let all = SourceSettings {
+            from: Some("0001-01-01".to_owned()),
+            to: Some("9999-12-31 00:00:01".to_owned()),
+            ..query(&server, &select)
+        };
+        let panel = read(&all).unwrap();
+        let found = panel.shards()[0].times().iter().map(|time| panel.schema().format_time(*time));
+        let found: Vec<String> = found.map(|time| time[..10].to_owned()).collect();
+        assert_eq!(found, dates, "{kind}");
+    }
+}
+
+/// Names that a `citext` takes for the same are one series.
+#[test]
+fn citext_names_series_whatever_their_case() {
+    let server = Server::start();
+    let mut client = connect(&server);
+    if let Err(error) = client.batch_execute("CREATE EXTENSION IF NOT EXISTS citext") {
+        eprintln!("SKIPPED: this server has no citext: {error}");
+        return;
+    }
+    client
+        .batch_execute(
+            "DROP TABLE IF EXISTS millstream_test_citext;
+             CREATE TABLE millstream_test_citext (symbol citext, trade_date date, a real);
+             INSERT INTO millstream_test_citext VALUES ('MSFT', '2020-01-01', 1),
+                ('aapl', '2020-01-02', 3), ('AAPL', '2020-01-01', 2), ('ibm', '2020-01-01', 4)",
+        )
+        .unwrap();
+    let all = table(&server, "millstream_test_citext");
+    let panel = read(&all).unwrap();
+    assert_eq!(panel.schema().series, ["AAPL", "MSFT", "ibm"]);
+    check(&values(&panel), &[&[2.0], &[3.0], &[1.0], &[4.0]]);
+    let symbols = vec!["Aapl".to_owned(), "IBM".to_owned()];
+    let some = SourceSettings { symbols, symbols_required: true, ..all.clone() };
+    let panel = read(&some).unwrap();
+    assert_eq!(panel.schema().series, ["AAPL", "ibm"]);
+    let twice = "INSERT INTO millstream_test_citext VALUES ('Msft', '2020-01-01', 5)";
+    client.batch_execute(twice).unwrap();
+    let error = chain(&read(&all).unwrap_err());
+    assert!(error.contains("series \"MSFT\" has two rows at 2020-01-01"), "{error}");
 }

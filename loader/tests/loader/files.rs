@@ -5,15 +5,20 @@ use arrow::{
     array::{
         ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array,
         Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray,
-        TimestampNanosecondArray, UInt8Array,
+        TimestampMicrosecondArray, TimestampNanosecondArray, UInt8Array,
     },
     compute::{cast, take},
     csv::WriterBuilder,
-    datatypes::{DataType, Int32Type},
+    datatypes::{DataType, Int32Type, TimeUnit},
 };
 use millstream_loader::{SourceKind, SourceSettings};
 use millstream_stage::{Panel, TimeKind};
-use parquet::arrow::ArrowWriter;
+use parquet::{
+    arrow::ArrowWriter,
+    data_type::{DoubleType, Int96, Int96Type},
+    file::writer::SerializedFileWriter,
+    schema::parser::parse_message_type,
+};
 use proptest::prelude::*;
 use std::{fs::File, path::Path, sync::Arc};
 
@@ -197,4 +202,88 @@ fn what_is_not_parquet_is_named() {
     assert!(error.contains("t.parquet is not a readable Parquet file"), "{error}");
     let error = load(&settings(SourceKind::Parquet, &dir.path().join("*.pq"))).unwrap_err();
     assert!(error.to_string().contains("matches no file; give a file, a glob"), "{error}");
+}
+
+/// Dates that 64 bits of nanoseconds cannot hold, and the microseconds they are.
+const FAR: [(&str, i64); 4] = [
+    ("0001-01-01", -62_135_596_800_000_000),
+    ("1500-01-01", -14_831_769_600_000_000),
+    ("2263-01-01", 9_246_182_400_000_000),
+    ("9999-12-31", 253_402_214_400_000_000),
+];
+
+fn check_far(panel: &Panel, kind: TimeKind) {
+    assert_eq!(panel.schema().time_kind, kind);
+    assert_eq!(panel.shards()[0].times(), FAR.map(|(_, time)| time));
+    for ((date, _), time) in FAR.iter().zip(panel.shards()[0].times()) {
+        assert!(panel.schema().format_time(*time).starts_with(date));
+    }
+}
+
+#[test]
+fn times_beyond_64_bits_of_nanoseconds_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.csv");
+    for (clock, kind) in [("", TimeKind::Date), (" 00:00:00", TimeKind::Timestamp)] {
+        let rows = FAR.map(|(date, _)| format!("x,{date}{clock},1\n")).concat();
+        std::fs::write(&path, format!("symbol,trade_date,close_pct\n{rows}")).unwrap();
+        let all = SourceSettings {
+            from: Some(format!("0001-01-01{clock}")),
+            to: Some("9999-12-31 00:00:01".to_owned()),
+            ..settings(SourceKind::Csv, &path)
+        };
+        check_far(&load(&all).unwrap(), kind);
+    }
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values(FAR.map(|(date, _)| date)));
+    let micros: ArrayRef =
+        Arc::new(TimestampMicrosecondArray::from_iter_values(FAR.map(|(_, time)| time)));
+    let as_type = |kind: DataType| cast(&micros, &kind).unwrap();
+    let times = [
+        (text, TimeKind::Date),
+        (as_type(DataType::Date32), TimeKind::Date),
+        (as_type(DataType::Date64), TimeKind::Date),
+        (as_type(DataType::Timestamp(TimeUnit::Second, None)), TimeKind::Timestamp),
+        (as_type(DataType::Timestamp(TimeUnit::Millisecond, None)), TimeKind::Timestamp),
+        (Arc::clone(&micros), TimeKind::Timestamp),
+    ];
+    for (times, kind) in times {
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("symbol", Arc::new(StringArray::from(vec!["x"; FAR.len()]))),
+            ("trade_date", times),
+            ("close_pct", Arc::new(Float32Array::from(vec![1.0; FAR.len()]))),
+        ];
+        check_far(&load_parquet(&RecordBatch::try_from_iter(columns).unwrap()), kind);
+    }
+}
+
+/// Times as Spark writes them: a day and the nanoseconds within it.
+#[test]
+fn times_of_96_bits_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    let schema =
+        parse_message_type("message t { required int96 trade_date; required double close_pct; }");
+    let mut file = SerializedFileWriter::new(
+        File::create(&path).unwrap(),
+        Arc::new(schema.unwrap()),
+        Arc::default(),
+    )
+    .unwrap();
+    let mut group = file.next_row_group().unwrap();
+    let times = FAR.map(|(_, time)| {
+        let day = u32::try_from(time.div_euclid(86_400_000_000) + 2_440_588).unwrap();
+        let mut value = Int96::new();
+        value.set_data(0, 0, day);
+        value
+    });
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int96Type>().write_batch(&times, None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<DoubleType>().write_batch(&[1.0; FAR.len()], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    file.close().unwrap();
+    let one = SourceSettings { series: None, ..settings(SourceKind::Parquet, &path) };
+    check_far(&load(&one).unwrap(), TimeKind::Timestamp);
 }

@@ -10,6 +10,7 @@ mod changes;
 mod column_types;
 mod connect;
 mod files;
+mod freshness;
 mod peers;
 mod postgres;
 mod snapshot;

@@ -1,0 +1,97 @@
+//! [`Refresh`]: when a cached panel is read anew, and what is said when it is not.
+//!
+//! A cached panel of files is always that of the files as they are now: their state is in its key.
+//! What a database holds can change under the same key, so the server is asked.
+
+use crate::{
+    LoadError, SourceKind,
+    cache::Cached,
+    error::chain,
+    postgres::{self, Freshness},
+    request::Request,
+};
+use std::time::Duration;
+
+/// When to read a database anew that is cached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Refresh {
+    /// Never, but warn when it holds other rows now.
+    #[default]
+    Never,
+    /// When it holds other rows now.
+    IfNewer,
+    /// In any case, files too.
+    Always,
+}
+
+/// Whether to read the source anew. Rows that are used though there may be others are warned of.
+///
+/// A server that does not answer is no reason not to use what is there.
+pub(crate) fn wants_anew(request: &Request<'_>, cached: &Cached, refresh: Refresh) -> bool {
+    if refresh == Refresh::Always {
+        return true;
+    }
+    let Request { settings, warnings, .. } = *request;
+    let Some(read) = cached.read.as_ref().filter(|_| settings.kind == SourceKind::Postgres) else {
+        return false;
+    };
+    let place = request.place();
+    let warn = |what: &str| {
+        let age = spell(cached.age());
+        warnings.warn(format!("the cached rows of {place} were read {age} ago, and {what}"));
+    };
+    match postgres::freshness(settings, read, warnings) {
+        Ok(Freshness::Same) => false,
+        Ok(Freshness::Elsewhere(what)) => {
+            warn(&format!("{what}; they are read anew"));
+            true
+        }
+        Ok(Freshness::Changed(_)) if refresh == Refresh::IfNewer => true,
+        Ok(Freshness::Changed(what)) => {
+            warn(&format!("{what}; --refresh reads them anew"));
+            false
+        }
+        Ok(Freshness::Unknown) => {
+            warn(
+                "to find out whether there are newer ones would take too long; --refresh reads them anew",
+            );
+            false
+        }
+        Err(error) => {
+            warn(&unanswered(&error));
+            false
+        }
+    }
+}
+
+fn unanswered(error: &LoadError) -> String {
+    format!(
+        "whether there are newer ones is not known, since the server did not answer: {}",
+        chain(error)
+    )
+}
+
+/// A time as people say it.
+fn spell(age: Duration) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")];
+    let seconds = age.as_secs();
+    let (size, unit) =
+        UNITS.into_iter().find(|(size, _)| seconds >= *size).unwrap_or((1, "second"));
+    let count = seconds / size;
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_spelled_in_their_largest_unit() {
+        let check = |seconds, expected| assert_eq!(spell(Duration::from_secs(seconds)), expected);
+        check(0, "0 seconds");
+        check(61, "1 minute");
+        check(7_300, "2 hours");
+        check(3 * 86_400 + 5, "3 days");
+    }
+}
