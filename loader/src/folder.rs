@@ -89,7 +89,7 @@ impl Partial {
         let retired = unused_name(root, key);
         let replace = || -> io::Result<()> {
             match fs::rename(&folder, &retired) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
                 _ => fs::rename(&self.path, &folder),
             }
         };
@@ -186,7 +186,7 @@ impl Claimed {
         match fs::remove_dir_all(&self.path) {
             Ok(()) => tracing::debug!(path = ?self.path, "removed a cache folder that nobody uses"),
             Err(error) => {
-                tracing::debug!(path = ?self.path, %error, "cannot remove a cache folder")
+                tracing::debug!(path = ?self.path, %error, "cannot remove a cache folder");
             }
         }
     }

@@ -31,9 +31,12 @@ fn write_parquet(path: &Path) {
     writer.close().unwrap();
 }
 
+/// Cut at the end of a line, if it has lines: nothing in what is left tells that it was cut.
 fn truncate(path: &Path) {
-    let file = File::options().write(true).open(path).unwrap();
-    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let bytes = fs::read(path).unwrap();
+    let half = &bytes[..bytes.len() / 2];
+    let end = half.iter().rposition(|byte| *byte == b'\n').map_or(half.len(), |at| at + 1);
+    File::options().write(true).open(path).unwrap().set_len(end as u64).unwrap();
 }
 
 fn append(path: &Path) {
