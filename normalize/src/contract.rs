@@ -2,9 +2,10 @@
 
 use crate::{error::NormalizeError, fit::FitSettings, split::TrainSplit};
 use millstream_stage::{
-    ColumnKind, CrossSection, DataSchema, ForecastColumns, Padding, Panel, PanelSchema, TargetKind,
-    TimeKind,
+    ColumnKind, CrossSection, DataSchema, ForecastColumns, NameError, Padding, Panel, PanelSchema,
+    SameName, TargetKind, TimeKind,
 };
+use std::collections::HashSet;
 
 /// The data contract that these settings make of a panel.
 pub(crate) fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema, NormalizeError> {
@@ -24,10 +25,7 @@ pub(crate) fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema
         });
     }
     let unknown = |name: &&String| !columns.contains(name);
-    if let Some(column) = target.columns.iter().find(unknown) {
-        let (column, columns) = (column.clone(), columns.clone());
-        return Err(NormalizeError::UnknownTarget { column, columns });
-    }
+    let targets = targets(panel.schema(), &target.columns)?;
     if let Some(column) = window.segment.as_ref().filter(unknown) {
         let (column, columns) = (column.clone(), columns.clone());
         return Err(NormalizeError::UnknownSegment { column, columns });
@@ -45,14 +43,14 @@ pub(crate) fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema
         _ => window.min_rows.get().min(lookback),
     };
     let panel = panel.schema();
-    let used = |name: &String| features.contains(name) || target.columns.contains(name);
+    let used = |name: &String| features.contains(name) || targets.contains(name);
     let kinds = columns.iter().cloned().zip(panel.kinds.iter().copied());
     let schema = DataSchema {
         series_column: panel.series_column.clone(),
         time_column: panel.time_column.clone(),
         time_kind: panel.time_kind,
         features: features.clone(),
-        targets: target.columns.clone(),
+        targets: targets.clone(),
         lookback,
         horizon: window.horizon.get(),
         test_start: i64::MIN,
@@ -69,6 +67,21 @@ pub(crate) fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema
     // A model that nobody could forecast with is not trained.
     ForecastColumns::of(&schema, target.cross_section)?;
     Ok(schema)
+}
+
+/// The target columns that names and globs mean.
+fn targets(panel: &PanelSchema, wanted: &[String]) -> Result<Vec<String>, NormalizeError> {
+    let mut seen = HashSet::new();
+    if let Some(twice) = wanted.iter().find(|name| !seen.insert(*name)) {
+        return Err(SameName { name: twice.clone() }.into());
+    }
+    let found = panel.find_columns(wanted).map_err(|error| match error {
+        NameError::NoColumn { pattern, .. } => {
+            NormalizeError::UnknownTarget { column: pattern, columns: panel.columns.clone() }
+        }
+        error => NormalizeError::TargetName(error),
+    })?;
+    Ok(found.into_iter().map(|at| panel.columns[at].clone()).collect())
 }
 
 /// Refuses a panel that is something else than what a model was trained on. That it has all columns

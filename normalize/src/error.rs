@@ -1,6 +1,6 @@
 //! Why a panel cannot be turned into batches.
 
-use millstream_stage::{PanelError, SameName};
+use millstream_stage::{NameError, PanelError, SameName};
 use std::error::Error;
 
 /// Why a panel cannot be turned into batches. Every variant gives the numbers and the way out.
@@ -18,6 +18,9 @@ pub enum NormalizeError {
         /// The columns there are.
         columns: Vec<String>,
     },
+    /// A name of a target is none.
+    #[error("target.columns: {0}")]
+    TargetName(NameError),
     /// No target column was named.
     #[error("target.columns is empty; name at least one column to forecast")]
     NoTarget,
@@ -189,7 +192,8 @@ pub enum NormalizeError {
     },
     /// More folds than times to test on.
     #[error(
-        "split.folds is {folds}, but split.train and split.validation leave {left} of {times} times to test on; use at most {left} folds, or smaller shares"
+        "split.folds is {folds}, but split.train and split.validation leave {left} of {times} times to test on; {}",
+        if *left == 0 { "use smaller shares".to_owned() } else { format!("use at most {left} folds, or smaller shares") }
     )]
     TooManyFolds {
         /// Folds asked for.

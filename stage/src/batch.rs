@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | inputs | `[batch, lookback, features]` | scaled |
 //! | targets | `[batch, horizon, targets]` | scaled |
-//! | last | `[batch, targets]` | each target's last known value, scaled; the naive forecast |
+//! | last | `[batch, targets]` | each target's last known value, scaled; of changes, "none": the naive forecast |
 //! | lengths | `[batch]` | where windows are padded: rows of each that are real |
 //! | mask | `[batch, lookback]` | likewise: 1 for a real row, 0 for padding |
 //! | segments | `[batch, lookback]` | where a segment column travels along: its small integers |

@@ -170,6 +170,21 @@ fn the_kind_of_a_column_is_held_against_the_model() {
 }
 
 #[test]
+fn targets_may_be_globs() {
+    let targets = |names: &[&str]| {
+        let mut wanted = settings(training(None));
+        wanted.fit.target.columns = names.iter().map(|&name| name.to_owned()).collect();
+        let plan = stream(&table(), wanted).map(|found| found.plan.unwrap().schema.targets.clone());
+        plan.map_err(|error| error.source.to_string())
+    };
+    assert_eq!(targets(&["c*"]).unwrap(), ["c0", "c1"]);
+    assert_eq!(targets(&["c1", "c?"]).unwrap(), ["c1", "c0"]);
+    assert!(targets(&["d*"]).unwrap_err().contains("target.columns names \"d*\""));
+    assert!(targets(&["[c"]).unwrap_err().contains("target.columns: \"[c\""));
+    assert!(targets(&["c0", "c0"]).unwrap_err().contains("two columns named \"c0\""));
+}
+
+#[test]
 fn a_forecast_knows_the_times_it_is_for() {
     let plan = trained(|s| s.fit.window.horizon = size(3));
     let times = ForecastTimes::MadeIn(Span { from: 35, until: 40 });
