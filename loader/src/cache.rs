@@ -5,11 +5,11 @@
 //! [`folder`](crate::folder). Whoever opens a folder while another is put in its place opens the
 //! other; whoever has opened it keeps what it has.
 //!
-//! The key covers the settings, the target columns and, for files, their paths, sizes, times of
-//! change and inodes; for a database, all of the connection string that decides what is read: user,
-//! hosts, database, `options` (with it a search path, a role or a time zone that is set there) and
-//! `target_session_attrs`. No variable of the environment decides that: `PGOPTIONS`, `PGTZ` and the
-//! like are not read.
+//! The key covers the settings, the columns that are wanted besides the features and, for files,
+//! their paths, sizes, times of change and inodes; for a database, all of the connection string that
+//! decides what is read: user, hosts, database, `options` (with it a search path, a role or a time
+//! zone that is set there) and `target_session_attrs`. No variable of the environment decides that:
+//! `PGOPTIONS`, `PGTZ` and the like are not read.
 //!
 //! What only the server knows is not in the key, since a cached panel must open while the server is
 //! down: its own identifier, and the role, search path and time zone that it gives a connection. They
@@ -77,13 +77,14 @@ impl Cached {
 impl CacheEntry {
     /// The entry for these settings; `None` when the cache is switched off.
     pub(crate) fn locate(request: &Request<'_>) -> Result<Option<Self>, LoadError> {
-        let Request { settings, required, files, .. } = *request;
+        let Request { settings, files, .. } = *request;
         if settings.cache.is_empty() {
             return Ok(None);
         }
         let files: Vec<_> = files.iter().map(SourceFile::state).collect();
         let source = serde_json::json!(settings.canonical()?);
-        let parts = serde_json::json!([manifest::VERSION, source, required, files]);
+        let parts =
+            serde_json::json!([manifest::VERSION, source, request.beside_features(), files]);
         let key = format!("{:032x}", xxh3_128(parts.to_string().as_bytes()));
         Ok(Some(CacheEntry { root: PathBuf::from(&settings.cache), key, source }))
     }

@@ -123,7 +123,9 @@ impl Source for Loader {
         let cache = CacheEntry::locate(&request)?;
         let cached = cache.as_ref().map(CacheEntry::open).transpose()?.flatten();
         let was_cached = cached.is_some();
-        let usable = cached.filter(|cached| !wants_anew(&request, cached, self.refresh));
+        let usable = cached.filter(|cached| {
+            request.is_met_by(cached.panel.schema()) && !wants_anew(&request, cached, self.refresh)
+        });
         let panel = match usable {
             Some(Cached { panel, notes, .. }) => {
                 notes.say(&self.settings, &self.warnings)?;

@@ -1,7 +1,7 @@
 //! [`Request`]: what a reader is asked for.
 
 use crate::{SourceSettings, files::SourceFile};
-use millstream_stage::Warnings;
+use millstream_stage::{NamePattern, PanelSchema, Warnings};
 
 /// What to read.
 #[derive(Debug, Clone, Copy)]
@@ -24,5 +24,53 @@ impl Request<'_> {
             Some(table) => format!("table {table}"),
             None => "the query".to_owned(),
         }
+    }
+
+    /// Required columns that the features do not name: those that add to the panel. What is forecast
+    /// decides the panel only where it is not shown to the model anyway.
+    pub(crate) fn beside_features(&self) -> Vec<&str> {
+        let features = &self.settings.features;
+        // One that cannot be read is refused by whoever reads the source.
+        let patterns: Vec<NamePattern> =
+            features.iter().filter_map(|text| NamePattern::parse(text).ok()).collect();
+        let named = |name: &str| match is_glob(name) {
+            // Whether one glob means all that another does is not worth finding out.
+            true => features.iter().any(|feature| feature == "*" || feature == name),
+            false => patterns.iter().any(|pattern| pattern.matches(name)),
+        };
+        self.required.iter().map(String::as_str).filter(|name| !named(name)).collect()
+    }
+
+    /// Whether a panel has every column that is required by its name. A glob among the features
+    /// leaves out columns that can be used when they are named.
+    pub(crate) fn is_met_by(&self, panel: &PanelSchema) -> bool {
+        self.required.iter().all(|name| is_glob(name) || panel.columns.contains(name))
+    }
+}
+
+fn is_glob(name: &str) -> bool {
+    NamePattern::parse(name).is_ok_and(|pattern| pattern.is_glob())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_features_name_does_not_add_to_the_panel() {
+        let check = |features: &[&str], required: &[&str], expected: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+            let settings =
+                SourceSettings { features: owned(features), ..SourceSettings::default() };
+            let (required, warnings) = (owned(required), Warnings::default());
+            let (settings, required, warnings) = (&settings, &required[..], &warnings);
+            let request = Request { settings, required, files: &[], watch: false, warnings };
+            assert_eq!(request.beside_features(), expected, "{features:?} and {required:?}");
+        };
+        check(&["*"], &["close", "f1", "c*"], &[]);
+        check(&["f?"], &["close", "f1"], &["close"]);
+        check(&["clos?"], &["clos*"], &["clos*"]);
+        check(&["c*"], &["c*", "close"], &[]);
+        check(&["["], &["close"], &["close"]);
     }
 }

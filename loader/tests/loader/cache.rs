@@ -96,10 +96,13 @@ fn other_settings_and_targets_are_other_panels() {
     let mut fewer = base.clone();
     fewer.symbols = vec!["S001".to_owned()];
     assert_eq!(load_from(&fewer).0, Origin::Source);
-    assert!(matches!(
-        verify(&base, &["f001".to_owned()], &Warnings::default()),
-        Err(LoadError::NoCache { .. })
-    ));
+    // A target among the features adds nothing to the panel, one beside them does.
+    let verified = |settings, target: &str| {
+        verify(settings, &[target.to_owned()], &Warnings::default()).map(|report| report.rows)
+    };
+    assert!(verified(&base, "f001").is_ok());
+    let narrow = SourceSettings { features: vec!["f002".to_owned()], ..base.clone() };
+    assert!(matches!(verified(&narrow, "f001"), Err(LoadError::NoCache { .. })));
     assert_eq!(load_from(&base).0, Origin::Cache);
 }
 
