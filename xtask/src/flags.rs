@@ -31,9 +31,10 @@ pub(crate) enum Task {
 
     /// Run everything CI runs
     ///
-    /// Formatting, tidy, the crates that must build without libtorch, clippy, tests, doc-tests,
-    /// memcheck and docs, in that order; stops at the first failure. With arguments after `--`, only the
-    /// tests run and the arguments go to the test runner.
+    /// Formatting, tidy, the crates that must build without libtorch, clippy, a Python with pandas that
+    /// recomputes figures, tests, doc-tests, memcheck and docs, in that order; stops at the first
+    /// failure, but goes on without that Python. With arguments after `--`, only the tests run and the
+    /// arguments go to the test runner.
     Test(TestFlags),
 
     /// Check without running tests: formatting, clippy, tidy, docs

@@ -24,6 +24,7 @@ mod process;
 mod setup;
 mod steps;
 mod test;
+mod test_python;
 mod tidy;
 mod venv;
 mod wheels;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::workspace::Workspace;
-use crate::{memcheck, process, tidy};
+use crate::{memcheck, process, test_python, tidy};
 
 /// A check that passes or fails.
 #[derive(Debug)]
@@ -23,6 +23,7 @@ enum Action {
     Run(Command),
     Tidy,
     Memcheck,
+    Python,
 }
 
 impl Step {
@@ -39,6 +40,11 @@ impl Step {
     /// The tests of `memcheck.rs`.
     pub(crate) fn memcheck() -> Self {
         Self { name: "memcheck".into(), action: Action::Memcheck }
+    }
+
+    /// The Python environment of `test_python.rs`.
+    pub(crate) fn python() -> Self {
+        Self { name: "python".into(), action: Action::Python }
     }
 
     /// A crate built on its own, as on a machine without libtorch.
@@ -99,6 +105,7 @@ impl Step {
             Action::Run(command) => process::line(command),
             Action::Tidy => "cargo xtask tidy".to_owned(),
             Action::Memcheck => "cargo xtask memcheck".to_owned(),
+            Action::Python => "pip install what recomputes the figures".to_owned(),
         }
     }
 
@@ -107,7 +114,13 @@ impl Step {
             Action::Run(command) => process::run(command),
             Action::Tidy => tidy::run(workspace),
             Action::Memcheck => memcheck::run(workspace),
+            Action::Python => test_python::provide(workspace),
         }
+    }
+
+    /// Whether the rest goes on without it.
+    fn may_fail(&self) -> bool {
+        matches!(self.action, Action::Python)
     }
 }
 
@@ -124,8 +137,17 @@ pub(crate) fn run(workspace: &Workspace, steps: Vec<Step>) -> Result<(), Error> 
         let start = Instant::now();
         let result = step.run(workspace);
         let by_hand = step.by_hand();
-        times.push((step.name.clone(), start.elapsed(), result.is_ok()));
+        let verdict = match &result {
+            Ok(()) => "ok",
+            Err(_) if step.may_fail() => "SKIPPED",
+            Err(_) => "FAILED",
+        };
+        times.push((step.name.clone(), start.elapsed(), verdict));
         if let Err(error) = result {
+            if step.may_fail() {
+                eprintln!("SKIPPED: {}: {}", step.name, error.with_causes());
+                continue;
+            }
             let reason = match error {
                 Error::CommandFailed { status, .. } => status.to_string(),
                 other => other.with_causes(),
@@ -138,12 +160,11 @@ pub(crate) fn run(workspace: &Workspace, steps: Vec<Step>) -> Result<(), Error> 
     outcome
 }
 
-fn time_table(times: &[(String, Duration, bool)]) -> String {
+fn time_table(times: &[(String, Duration, &str)]) -> String {
     let width = times.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
     times
         .iter()
-        .map(|(name, time, passed)| {
-            let verdict = if *passed { "ok" } else { "FAILED" };
+        .map(|(name, time, verdict)| {
             format!("{name:width$}  {:7.1} s  {verdict}\n", time.as_secs_f64())
         })
         .collect()
@@ -187,7 +208,7 @@ mod tests {
     fn the_table_lines_up() {
         let tenths = |count: u64| Duration::from_millis(count * 100);
         let times =
-            [("fmt".to_owned(), tenths(4), true), ("doc-tests".to_owned(), tenths(1234), false)];
+            [("fmt".to_owned(), tenths(4), "ok"), ("doc-tests".to_owned(), tenths(1234), "FAILED")];
         assert_eq!(time_table(&times), "fmt            0.4 s  ok\ndoc-tests    123.4 s  FAILED\n");
     }
 }

@@ -27,6 +27,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &TestFlags) -> Result<(), Error>
     }
     list.extend([
         Step::clippy(workspace),
+        Step::python(),
         tests,
         Step::doc_tests(workspace),
         Step::memcheck(),
