@@ -47,10 +47,24 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    /// Whether the result, be it an error, is wanted as JSON.
+    pub(crate) fn json(&self) -> bool {
+        match self {
+            Command::Pipeline(args) | Command::Train(args) => args.common.json,
+            Command::Predict(args) => args.common.json,
+            Command::Import(args) => args.common.json,
+            Command::Doctor(common) => common.json,
+            Command::Completions { .. } => false,
+        }
+    }
+}
+
 /// Flags of every command that reads settings.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// Settings file; without it pipeline.toml if there is one, else the defaults
+    /// Settings file; without it pipeline.toml if there is one, else the defaults. For predict it
+    /// says where the runs are (run.dir); all else is the run's
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Change one setting, e.g. --set train.epochs=3 (may be repeated)
@@ -62,6 +76,9 @@ pub(crate) struct Common {
     /// Say nothing but errors
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Say also what is of no concern as long as all goes well
+    #[arg(long, short, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
 }
 
 #[derive(Debug, Args)]
@@ -71,24 +88,38 @@ pub(crate) struct TrainArgs {
     /// Go on with an interrupted run; it keeps its own settings
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "set"])]
     pub(crate) resume: Option<PathBuf>,
+    /// Read the source anew, whatever is in the cache
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) refresh: bool,
     /// Also write trace.json (Chrome, Perfetto) into the run directory
     #[arg(long)]
     pub(crate) trace: bool,
 }
 
+/// The model decides what it is shown and how that is scaled; --set reaches only where the rows come
+/// from (source), what computes (prefetch, run), window.stride and train.batch_size.
 #[derive(Debug, Args)]
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Run directory; without it the newest in run.dir
+    /// Run directory; without it the newest in run.dir that has a model
     #[arg(long, value_name = "RUN", conflicts_with = "config")]
     pub(crate) run: Option<PathBuf>,
     /// Where to write; .csv writes CSV, anything else Parquet [default: RUN/predictions.parquet]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// First time to forecast [default: where the run's test part begins]
+    /// Forecasts made at this time or later, in place of the run's test part
+    ///
+    /// The time a forecast is made is that of the last row its model sees: the column with the name
+    /// of source.time. Without --from and --to it is the run's test part that is forecast.
     #[arg(long, value_name = "TIME")]
     pub(crate) from: Option<String>,
+    /// Forecasts made before this time, in place of the run's test part
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Option<String>,
+    /// Read the source anew, whatever is in the cache
+    #[arg(long)]
+    pub(crate) refresh: bool,
 }
 
 #[derive(Debug, Args)]

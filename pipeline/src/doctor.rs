@@ -13,19 +13,30 @@ pub(crate) struct Finding {
     what: &'static str,
     ok: bool,
     found: String,
+    /// Whether the settings ask for it, so that nothing runs without it.
+    asked: bool,
 }
 
 impl Finding {
     fn ok(what: &'static str, found: impl Into<String>) -> Self {
-        Finding { what, ok: true, found: found.into() }
+        Finding { what, ok: true, found: found.into(), asked: false }
     }
 
     fn missing(what: &'static str, found: impl Into<String>) -> Self {
-        Finding { what, ok: false, found: found.into() }
+        Finding { what, ok: false, found: found.into(), asked: false }
+    }
+
+    fn asked(self) -> Self {
+        Finding { asked: true, ..self }
     }
 }
 
-/// Looks at everything; a missing thing is a finding, not an error.
+/// Whether something is missing that the settings ask for.
+pub(crate) fn lacks_what_is_asked(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.asked && !finding.ok)
+}
+
+/// Looks at everything; a missing thing is a finding.
 pub(crate) fn examine(settings: &Settings) -> Vec<Finding> {
     let mut findings = vec![
         libtorch(),
@@ -83,7 +94,7 @@ fn driver() -> Finding {
 fn device(settings: &Settings) -> Finding {
     match device::device(settings.prefetch.device) {
         Ok(device) => Finding::ok("device", device.reason),
-        Err(error) => Finding::missing("device", Failure::from(error).to_string()),
+        Err(error) => Finding::missing("device", Failure::from(error).to_string()).asked(),
     }
 }
 
@@ -111,9 +122,13 @@ fn database(settings: &Settings) -> Finding {
     if settings.source.kind != SourceKind::Postgres {
         return Finding::ok(what, "not needed: source.kind is not \"postgres\"");
     }
-    match millstream_loader::server_version(&settings.source, &Warnings::default()) {
-        Ok(version) => Finding::ok(what, version),
-        Err(error) => Finding::missing(what, Failure::from(error).to_string()),
+    let warnings = Warnings::default();
+    match millstream_loader::server_version(&settings.source, &warnings) {
+        Ok(version) => {
+            let lines = [vec![version], warnings.all()].concat();
+            Finding::ok(what, lines.join("; "))
+        }
+        Err(error) => Finding::missing(what, Failure::from(error).to_string()).asked(),
     }
 }
 

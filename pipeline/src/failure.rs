@@ -24,6 +24,19 @@ impl From<Code> for ExitCode {
     }
 }
 
+impl Code {
+    /// What kind of thing went wrong, in a word.
+    fn name(self) -> &'static str {
+        match self {
+            Code::Other => "other",
+            Code::Settings => "settings",
+            Code::Data => "data",
+            Code::Device => "device",
+            Code::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// A failed command.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -34,6 +47,18 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(code: Code, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Failure { code, source: source.into() }
+    }
+
+    /// What `--json` shows in place of a result.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let (code, kind) = (self.code as u8, self.code.name());
+        serde_json::json!({ "error": self.to_string(), "kind": kind, "exit_code": code })
+    }
+
+    /// Whether there was simply no window to forecast.
+    pub(crate) fn is_nothing_to_forecast(&self) -> bool {
+        let error = self.source.downcast_ref::<NormalizeError>();
+        matches!(error, Some(NormalizeError::NothingToForecast { .. }))
     }
 
     pub(crate) fn settings(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -115,6 +140,8 @@ impl From<PipelineError> for Failure {
 fn predict_code(error: &PredictError) -> Code {
     match error {
         PredictError::NoCuda { .. } | PredictError::Device(_) => Code::Device,
+        PredictError::NotAFile { .. } | PredictError::TwoColumns(_) => Code::Settings,
+        PredictError::WrongData { .. } => Code::Data,
         _ => Code::Other,
     }
 }
@@ -122,16 +149,29 @@ fn predict_code(error: &PredictError) -> Code {
 fn load_code(error: &LoadError) -> Code {
     match error {
         LoadError::Interrupted => Code::Interrupted,
-        LoadError::MissingSetting { .. } | LoadError::Setting { .. } => Code::Settings,
+        error if error.is_setting() => Code::Settings,
         _ => Code::Data,
     }
 }
 
+/// What no data could make right is a setting, however late it is found.
 fn normalize_code(error: &NormalizeError) -> Code {
     match error {
         NormalizeError::Share { .. }
         | NormalizeError::BorderFormat { .. }
-        | NormalizeError::NoTarget => Code::Settings,
+        | NormalizeError::Clip { .. }
+        | NormalizeError::Conflict { .. }
+        | NormalizeError::CurvedReference { .. }
+        | NormalizeError::DeadBand { .. }
+        | NormalizeError::Embargo { .. }
+        | NormalizeError::ForecastColumns(_)
+        | NormalizeError::Glob { .. }
+        | NormalizeError::NoSuchFold { .. }
+        | NormalizeError::NoTarget
+        | NormalizeError::Ranks { .. }
+        | NormalizeError::TargetName(_)
+        | NormalizeError::TooManyFolds { .. }
+        | NormalizeError::WideTime { .. } => Code::Settings,
         NormalizeError::Slots(_) => Code::Device,
         _ => Code::Data,
     }
@@ -139,7 +179,11 @@ fn normalize_code(error: &NormalizeError) -> Code {
 
 fn train_code(error: &TrainError) -> Code {
     match error {
-        TrainError::Setting { .. } => Code::Settings,
+        TrainError::Setting { .. }
+        | TrainError::Changed { .. }
+        | TrainError::HoldsARun { .. }
+        | TrainError::NoCheckpoint { .. }
+        | TrainError::NoTrainingBatch { .. } => Code::Settings,
         TrainError::NoCuda { .. } | TrainError::Device(_) => Code::Device,
         _ => Code::Other,
     }

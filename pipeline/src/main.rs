@@ -15,6 +15,7 @@ mod predict;
 mod progress;
 mod report;
 mod run_dir;
+mod runs;
 mod settings;
 mod summary;
 mod threads;
@@ -23,9 +24,11 @@ mod train;
 mod training_bar;
 
 use clap::{CommandFactory, Parser};
-use cli::{Cli, Command, TrainArgs};
+use cli::{Cli, Command, PredictArgs, TrainArgs};
 use failure::{Code, Failure};
-use progress::Display;
+use millstream_stage::Warnings;
+use predict::{Asked, Predicted, Watch};
+use progress::{Display, grouped};
 use report::Report;
 use serde::Serialize;
 use settings::Settings;
@@ -34,13 +37,19 @@ use std::{
     process::ExitCode,
     time::Instant,
 };
+use trace::Trace;
+use train::Trained;
 
 fn main() -> ExitCode {
     memory::keep_freed();
-    let cli = Cli::parse();
-    match run(cli.command) {
+    let command = Cli::parse().command;
+    let json = command.json();
+    match run(command) {
         Ok(code) => code,
         Err(failure) => {
+            if json && let Err(error) = print_json(&failure.to_json()) {
+                eprintln!("error: {error}");
+            }
             let colour = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
             let error = if colour { "\u{1b}[31merror\u{1b}[0m" } else { "error" };
             eprintln!("{error}: {failure}");
@@ -53,21 +62,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Pipeline(args) => pipeline(&args, true),
         Command::Train(args) => pipeline(&args, false),
-        Command::Predict(args) => {
-            let display = Display::new(args.common.quiet);
-            let predicted = predict::predict(&args, &display, &interrupt::on_interrupt()?)?;
-            if args.common.json {
-                print_json(&predicted)?;
-            } else if let Some(output) = &predicted.output {
-                let rows = progress::grouped(predicted.rows);
-                display.say(&format!(
-                    "{rows} forecasts of {} series in {}",
-                    predicted.series,
-                    output.display()
-                ));
-            }
-            Ok(exit_code(predicted.interrupted))
-        }
+        Command::Predict(args) => predict(&args),
         Command::Import(args) => import::import(&args),
         Command::Doctor(common) => {
             let settings = Settings::load(common.config.as_deref(), &common.set)?;
@@ -77,7 +72,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             } else {
                 print(&doctor::table(&findings))?;
             }
-            Ok(ExitCode::SUCCESS)
+            let lacks = doctor::lacks_what_is_asked(&findings);
+            Ok(if lacks { Code::Device.into() } else { ExitCode::SUCCESS })
         }
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "millstream", &mut stdout());
@@ -90,18 +86,22 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
 fn pipeline(args: &TrainArgs, and_predict: bool) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let display = Display::new(args.common.quiet);
-    let stop = interrupt::on_interrupt()?;
-    let trained = train::train(args, &display, &stop)?;
+    let (warnings, stop) = (warnings_on(&display), interrupt::on_interrupt()?);
+    let watch = Watch { display: &display, warnings: &warnings, stop: &stop };
+    let trained = train::train(args, watch)?;
+    run_dir::keep_warnings(&trained.run, &warnings)?;
     let predicted = if and_predict && !trained.interrupted {
         let display = Display::new(args.common.quiet);
-        let settings = trained.settings.clone();
-        Some(predict::predict_run(&trained.run, settings, None, None, &display, &stop)?)
+        let watch = Watch { display: &display, ..watch };
+        predict_what_was_trained(&trained, watch)?
     } else {
         None
     };
-    let interrupted = trained.interrupted || predicted.as_ref().is_some_and(|p| p.interrupted);
-    let seconds = begun.elapsed().as_secs_f64();
-    let report = Report::new(&trained, predicted.as_ref(), &[], seconds);
+    run_dir::keep_warnings(&trained.run, &warnings)?;
+    let (lines, seconds) = (warnings.all(), begun.elapsed().as_secs_f64());
+    let report = Report::new(&trained, predicted.as_ref(), &lines, seconds);
+    let json = serde_json::to_vec_pretty(&report).map_err(|e| Failure::new(Code::Other, e))?;
+    run_dir::write_whole(&trained.run.join("report.json"), &json)?;
     if args.common.json {
         print_json(&report)?;
     } else if !args.common.quiet {
@@ -113,7 +113,56 @@ fn pipeline(args: &TrainArgs, and_predict: bool) -> Result<ExitCode, Failure> {
             trained.run.display()
         ));
     }
+    let interrupted = trained.interrupted || predicted.as_ref().is_some_and(|p| p.interrupted);
     Ok(exit_code(interrupted))
+}
+
+/// The forecasts of a run's test part; `None` where it has none.
+fn predict_what_was_trained(
+    trained: &Trained,
+    watch: Watch<'_>,
+) -> Result<Option<Predicted>, Failure> {
+    let settings = trained.settings.clone();
+    match predict::predict_run(&trained.run, settings, &Asked::default(), watch) {
+        Err(failure) if failure.is_nothing_to_forecast() => {
+            watch.warnings.warn(failure.to_string());
+            Ok(None)
+        }
+        predicted => predicted.map(Some),
+    }
+}
+
+/// The JSON result of `predict`.
+#[derive(Debug, Serialize)]
+struct PredictResult<'a> {
+    #[serde(flatten)]
+    predicted: &'a Predicted,
+    warnings: Vec<String>,
+}
+
+fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(args.common.quiet);
+    let (warnings, stop) = (warnings_on(&display), interrupt::on_interrupt()?);
+    let _trace = Trace::start(args.common.verbose, None);
+    let watch = Watch { display: &display, warnings: &warnings, stop: &stop };
+    let predicted = predict::predict(args, watch)?;
+    // The forecasts are there; a run that cannot be written to is no reason to call that a failure.
+    if let Err(failure) = run_dir::keep_warnings(&predicted.run, &warnings) {
+        warnings.warn(failure.to_string());
+    }
+    if args.common.json {
+        print_json(&PredictResult { predicted: &predicted, warnings: warnings.all() })?;
+    } else if let Some(output) = &predicted.output {
+        let (rows, series) = (grouped(predicted.rows), grouped(predicted.series));
+        display.say(&format!("{rows} forecasts of {series} series in {}", output.display()));
+    }
+    Ok(exit_code(predicted.interrupted))
+}
+
+/// Warnings that a person sees at once.
+fn warnings_on(display: &Display) -> Warnings {
+    let display = display.clone();
+    Warnings::telling(move |line| display.say(&format!("warning: {line}")))
 }
 
 fn exit_code(interrupted: bool) -> ExitCode {

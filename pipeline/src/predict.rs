@@ -4,18 +4,22 @@ use crate::{
     cli::PredictArgs,
     device::{device, ring},
     failure::Failure,
-    progress::Display,
+    progress::{Display, left_out},
     run_dir,
-    settings::Settings,
+    runs::{self, RunChoice},
+    settings::{Override, Settings},
     threads::share,
     train::loader,
 };
 use crossbeam_channel::Receiver;
+use millstream_loader::Refresh;
 use millstream_normalize::{
     ForecastTimes, Normalize, NormalizeSettings, Purpose, Rank, Span, parse_time,
 };
 use millstream_predictor::{Contract, Output, PredictProgress, Predictor, read_contract};
-use millstream_stage::{Ending, Pipeline, StageReport};
+use millstream_stage::{
+    CrossSection, DataSchema, Ending, Pipeline, Scaling, StageReport, Warnings,
+};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -27,37 +31,101 @@ pub(crate) struct Predicted {
     pub(crate) series: u64,
     pub(crate) skipped: u64,
     pub(crate) output: Option<PathBuf>,
-    #[serde(skip)]
     pub(crate) stages: Vec<StageReport>,
     #[serde(skip)]
     pub(crate) interrupted: bool,
 }
 
+/// What is asked of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Asked<'a> {
+    pub(crate) output: Option<&'a Path>,
+    pub(crate) from: Option<&'a str>,
+    pub(crate) to: Option<&'a str>,
+    /// Only these series, of those that are loaded; empty for all.
+    pub(crate) series: Vec<String>,
+    pub(crate) refresh: Refresh,
+}
+
+/// What a person is shown while it runs, and how he stops it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watch<'a> {
+    pub(crate) display: &'a Display,
+    pub(crate) warnings: &'a Warnings,
+    pub(crate) stop: &'a Receiver<()>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum PredictSettingsError {
+    #[error("{change}, but that is the model's own; train a model with it, or leave it out")]
+    OfTheModel { change: String },
+    #[error("--{flag} {text:?} is not a time; write it like {example:?}")]
+    Time { flag: &'static str, text: String, example: String },
+    #[error("--from {from} is not before --to {to}, so no forecast is made between them")]
+    NoTime { from: String, to: String },
+    #[error("--output - would be a file called \"-\"; name a file, e.g. --output forecasts.csv")]
+    Dash,
+}
+
 /// Forecasts as the flags say.
-pub(crate) fn predict(
-    args: &PredictArgs,
-    display: &Display,
-    stop: &Receiver<()>,
-) -> Result<Predicted, Failure> {
+pub(crate) fn predict(args: &PredictArgs, watch: Watch<'_>) -> Result<Predicted, Failure> {
+    if args.output.as_deref() == Some(Path::new("-")) {
+        return Err(Failure::settings(PredictSettingsError::Dash));
+    }
     let run = match &args.run {
         Some(run) => run.clone(),
         None => {
             let settings = Settings::load(args.common.config.as_deref(), &args.common.set)?;
-            run_dir::newest(&settings.run.dir)?
+            let RunChoice { run, passed_over } = runs::newest(&settings.run.dir)?;
+            for newer in passed_over {
+                watch.warnings.warn(newer);
+            }
+            run
         }
     };
-    let settings = run_dir::settings_of(&run, &args.common.set)?;
-    predict_run(&run, settings, args.output.as_deref(), args.from.as_deref(), display, stop)
+    watch.display.say(&format!("run       {}", run.display()));
+    let (mut settings, changes) = run_dir::settings_of(&run, &args.common.set)?;
+    if let Some(change) = changes.iter().find(|change| is_of_the_model(change)) {
+        let change = change.to_string();
+        return Err(Failure::settings(PredictSettingsError::OfTheModel { change }));
+    }
+    let Contract { scaling, .. } = read_contract(&run_dir::best_checkpoint(&run))?;
+    let mut series = Vec::new();
+    if has_cross_section(&scaling) {
+        // Values are compared among the series that the model was trained to compare.
+        let symbols = run_dir::own_settings(&run)?.source.symbols;
+        series = std::mem::replace(&mut settings.source.symbols, symbols);
+    }
+    let settings = settings.with_absolute_paths();
+    let asked = Asked {
+        output: args.output.as_deref(),
+        from: args.from.as_deref(),
+        to: args.to.as_deref(),
+        series,
+        refresh: if args.refresh { Refresh::Always } else { Refresh::IfNewer },
+    };
+    predict_run(&run, settings, &asked, watch)
+}
+
+/// Whether a setting belongs to the model, and not to where its rows come from or what computes.
+fn is_of_the_model(change: &Override) -> bool {
+    let key = change.key.as_str();
+    let free = ["source.", "prefetch.", "run."].iter().any(|section| key.starts_with(section));
+    let free = free || ["window.stride", "train.batch_size"].contains(&key);
+    !free || key == "source.features"
+}
+
+fn has_cross_section(scaling: &Scaling) -> bool {
+    let mut columns = scaling.features.iter().chain(&scaling.targets);
+    columns.any(|column| column.cross_section != CrossSection::None)
 }
 
 /// Forecasts with the best checkpoint of `run`.
 pub(crate) fn predict_run(
     run: &Path,
     mut settings: Settings,
-    output: Option<&Path>,
-    from: Option<&str>,
-    display: &Display,
-    stop: &Receiver<()>,
+    asked: &Asked<'_>,
+    Watch { display, warnings, stop }: Watch<'_>,
 ) -> Result<Predicted, Failure> {
     let device = device(settings.prefetch.device)?;
     let (ring, make_slots) = ring(&device, &settings.prefetch)?;
@@ -66,40 +134,36 @@ pub(crate) fn predict_run(
 
     let checkpoint = run_dir::best_checkpoint(run);
     let Contract { schema, scaling } = read_contract(&checkpoint)?;
-    let times = match from {
-        None => ForecastTimes::TestPart,
-        Some(text) => {
-            let from = parse_time(schema.time_kind, text).ok_or_else(|| {
-                let example = schema.time_kind.format(schema.test_start);
-                Failure::settings(format!(
-                    "--from {text:?} is not a time; write it like {example:?}"
-                ))
-            })?;
-            ForecastTimes::MadeIn(Span { from, until: i64::MAX })
-        }
-    };
-    let output = output.map_or_else(|| run.join("predictions.parquet"), Path::to_owned);
+    let times = asked.times(&schema)?;
+    let output = asked.output.map_or_else(|| run.join("predictions.parquet"), Path::to_owned);
     let is_csv = output.extension().is_some_and(|extension| extension == "csv");
     let output = if is_csv { Output::Csv(output) } else { Output::Parquet(output) };
-    let progress = display.clone();
-    let predictor = Predictor::new(
-        &checkpoint,
-        output,
-        Box::new(move |p: &PredictProgress| progress.predicting(p.windows, p.windows_total)),
-    )?;
+    let observer = {
+        let (display, warnings) = (display.clone(), warnings.clone());
+        Box::new(move |progress: &PredictProgress| match progress {
+            PredictProgress::Started { plan } => {
+                plan.warnings.iter().for_each(|line| warnings.warn(line));
+                left_out(&plan.windows).into_iter().for_each(|line| warnings.warn(line));
+            }
+            PredictProgress::Forecast { windows, of } => display.predicting(*windows, *of),
+            _ => {}
+        })
+    };
+    let predictor = Predictor::new(&checkpoint, output, observer)?;
 
     // The model decides what it is shown, whatever the settings say now; they still name its
     // references, as a run's settings are its own.
     settings.target.columns.clone_from(&schema.targets);
     settings.window.segment.clone_from(&schema.segment);
-    let loader = loader(&settings, display);
+    let loader = loader(&settings, asked.refresh, display, warnings);
     let depth = settings.prefetch.depth;
+    let series = asked.series.clone();
     let normalize = NormalizeSettings {
         fit: settings.fit(),
         batch_size: settings.train.batch_size,
         rank: Rank::ALONE,
         threads: threads.normalize,
-        purpose: Purpose::Predict { schema: Box::new(schema), scaling, times, series: Vec::new() },
+        purpose: Purpose::Predict { schema: Box::new(schema), scaling, times, series },
     };
     let outcome = Pipeline::from("loader", loader, depth.get())
         .then("normalize", Normalize::new(normalize, make_slots))
@@ -117,4 +181,30 @@ pub(crate) fn predict_run(
         interrupted: outcome.ending == Ending::Interrupted,
         stages: outcome.stages,
     })
+}
+
+impl Asked<'_> {
+    fn times(&self, schema: &DataSchema) -> Result<ForecastTimes, Failure> {
+        let kind = schema.time_kind;
+        let parse = |flag, text: Option<&str>| match text {
+            None => Ok(None),
+            Some(text) => parse_time(kind, text).map(Some).ok_or_else(|| {
+                // A run without a test part has no such time.
+                let example = [schema.test_start, 0].into_iter().find(|time| *time < i64::MAX);
+                let (text, example) = (text.to_owned(), kind.format(example.unwrap_or(0)));
+                Failure::settings(PredictSettingsError::Time { flag, text, example })
+            }),
+        };
+        match (parse("from", self.from)?, parse("to", self.to)?) {
+            (None, None) => Ok(ForecastTimes::TestPart),
+            (Some(from), Some(to)) if from >= to => {
+                let (from, to) = (kind.format(from), kind.format(to));
+                Err(Failure::settings(PredictSettingsError::NoTime { from, to }))
+            }
+            (from, to) => {
+                let (from, until) = (from.unwrap_or(i64::MIN), to.unwrap_or(i64::MAX));
+                Ok(ForecastTimes::MadeIn(Span { from, until }))
+            }
+        }
+    }
 }

@@ -111,7 +111,7 @@ pub(crate) fn left_out(counts: &WindowCounts) -> Option<String> {
     let reasons = reasons.into_iter().filter(|(count, ..)| *count > 0);
     let reasons: Vec<String> =
         reasons.map(|(count, what, why)| format!("{} {what} {why}", grouped(count))).collect();
-    (!reasons.is_empty()).then(|| format!("left out  {}", reasons.join(", ")))
+    (!reasons.is_empty()).then(|| format!("left out: {}", reasons.join(", ")))
 }
 
 fn style(template: &str) -> ProgressStyle {
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(left_out(&WindowCounts { train: 9, ..WindowCounts::default() }), None);
         let some =
             WindowCounts { missing_input: 1_500, short_series: 2, ..WindowCounts::default() };
-        let expected = "left out  1,500 windows with a missing input, 2 series too short";
+        let expected = "left out: 1,500 windows with a missing input, 2 series too short";
         assert_eq!(left_out(&some).as_deref(), Some(expected));
         let all = WindowCounts {
             missing_target: 1,
@@ -238,7 +238,7 @@ mod tests {
             short_series: 7,
             ..WindowCounts::default()
         };
-        let expected = "left out  1 window with a missing target, 2 windows with a missing \
+        let expected = "left out: 1 window with a missing target, 2 windows with a missing \
                         reference, 3 windows with a missing input, 4 windows across a border of the \
                         parts, 5 windows in an embargo, 6 windows outside the parts, 7 series too \
                         short";

@@ -1,11 +1,14 @@
 //! Run directories: made at the start of a run, gone again when the run leaves nothing in them.
 
-use crate::{failure::Failure, settings::Settings};
-use millstream_stage::TimeKind;
+use crate::{
+    failure::Failure,
+    runs::Started,
+    settings::{Override, Settings},
+};
+use millstream_stage::Warnings;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// A run directory of a run that has not kept anything yet.
@@ -23,8 +26,6 @@ pub(crate) enum RunDirError {
     Create { dir: PathBuf, source: io::Error },
     #[error("cannot write {}", .path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("no trained run in {}; train one first, or name it with --run", .dir.display())]
-    NoRun { dir: PathBuf },
     #[error("{} is not a run directory: it has no {file}", .run.display())]
     NotARun { run: PathBuf, file: &'static str },
     #[error("{change}, but a run that goes on keeps its own settings; unset it")]
@@ -42,7 +43,7 @@ impl RunDir {
             .collect();
         let create = || {
             fs::create_dir_all(dir)?;
-            let name = timestamp();
+            let name = Started::now().name();
             for attempt in 1.. {
                 let suffix = if attempt == 1 { String::new() } else { format!("-{attempt}") };
                 let path = dir.join(format!("{name}{suffix}"));
@@ -57,8 +58,8 @@ impl RunDir {
             Failure::settings(RunDirError::Create { dir: dir.clone(), source })
         })?;
         let run = RunDir { path, made, kept: false };
-        let file = run.path.join("config.toml");
-        write_whole(&file, settings.to_toml().as_bytes())?;
+        write_whole(&run.path.join("config.toml"), settings.to_toml().as_bytes())?;
+        Started::now().write(&run.path)?;
         Ok(run)
     }
 
@@ -102,17 +103,6 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     })
 }
 
-/// The newest run in `dir` that has a model.
-pub(crate) fn newest(dir: &Path) -> Result<PathBuf, Failure> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.path())
-        .filter(|path| best_checkpoint(path).is_dir())
-        // Names are times, so the greatest is the newest.
-        .max()
-        .ok_or_else(|| Failure::settings(RunDirError::NoRun { dir: dir.to_owned() }))
-}
-
 /// The checkpoint to predict with.
 pub(crate) fn best_checkpoint(run: &Path) -> PathBuf {
     run.join("checkpoints/best")
@@ -120,16 +110,44 @@ pub(crate) fn best_checkpoint(run: &Path) -> PathBuf {
 
 /// The settings of a run that goes on: its own, which nothing may change.
 pub(crate) fn resumed_settings(run: &Path) -> Result<Settings, Failure> {
-    let (settings, changes) = Settings::of_run(&config_file(run)?, &[])?;
-    match changes.first() {
+    let (settings, changes) = settings_of(run, &[])?;
+    // Where new runs go is no matter of this one.
+    match changes.iter().find(|change| change.key != "run.dir") {
         None => Ok(settings),
         Some(change) => Err(Failure::settings(RunDirError::Changed { change: change.to_string() })),
     }
 }
 
-/// The settings a run was started with, and what the environment and these flags change.
-pub(crate) fn settings_of(run: &Path, set: &[String]) -> Result<Settings, Failure> {
-    Settings::of_run(&config_file(run)?, set).map(|(settings, _)| settings)
+/// The settings a run was started with, with what the environment and these flags change, and a list
+/// of that.
+pub(crate) fn settings_of(
+    run: &Path,
+    set: &[String],
+) -> Result<(Settings, Vec<Override>), Failure> {
+    Settings::of_run(&config_file(run)?, set)
+}
+
+/// The settings a run was started with, and nothing else.
+pub(crate) fn own_settings(run: &Path) -> Result<Settings, Failure> {
+    Settings::of_run_alone(&config_file(run)?)
+}
+
+/// Adds the warnings of a command to those that its run keeps, in `warnings.txt`.
+pub(crate) fn keep_warnings(run: &Path, warnings: &Warnings) -> Result<(), Failure> {
+    let path = run.join("warnings.txt");
+    let before = fs::read_to_string(&path).unwrap_or_default();
+    let mut lines: Vec<String> = before.lines().map(str::to_owned).collect();
+    let kept = lines.len();
+    for line in warnings.all() {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    if lines.len() == kept {
+        Ok(())
+    } else {
+        write_whole(&path, (lines.join("\n") + "\n").as_bytes())
+    }
 }
 
 fn config_file(run: &Path) -> Result<PathBuf, Failure> {
@@ -139,10 +157,4 @@ fn config_file(run: &Path) -> Result<PathBuf, Failure> {
         return Err(Failure::settings(error));
     }
     Ok(file)
-}
-
-fn timestamp() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let text = TimeKind::Timestamp.format(now.as_secs() as i64 * 1_000_000);
-    text.replace(' ', "_").replace(':', "-")
 }

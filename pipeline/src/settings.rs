@@ -26,7 +26,7 @@ use millstream_trainer::TrainSettings;
 pub(crate) use origin::Origin;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fmt,
     num::NonZeroUsize,
@@ -102,6 +102,26 @@ impl Settings {
         Settings::read_run(file, std::env::vars_os(), set).map_err(Failure::settings)
     }
 
+    /// Reads the settings that a run has kept, and nothing else.
+    pub(crate) fn of_run_alone(file: &Path) -> Result<Self, Failure> {
+        let kept = layer::file(file).and_then(Settings::resolve);
+        kept.map_err(Failure::settings)
+    }
+
+    /// These settings with the paths of the source made absolute, so that a run finds its rows from
+    /// wherever it is gone on with.
+    pub(crate) fn with_absolute_paths(mut self) -> Self {
+        // A folder that cannot be found out leaves paths as they are, and they may still work.
+        let Ok(here) = std::env::current_dir() else { return self };
+        if let Some(path) = &self.source.path {
+            self.source.path = Some(absolute(&here, path));
+        }
+        if !self.source.cache.is_empty() {
+            self.source.cache = here.join(&self.source.cache).to_string_lossy().into_owned();
+        }
+        self
+    }
+
     fn read_run(
         file: &Path,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -110,8 +130,10 @@ impl Settings {
         let kept = layer::file(file)?;
         let mut given = layer::environment(environment)?;
         given.extend(layer::flags(set)?);
-        let was = Settings::resolve(kept.clone())?.without_password().values();
-        let settings = Settings::resolve(kept.into_iter().chain(given.clone()).collect())?;
+        // The same place is no change, however it is written.
+        let resolve = |layer| Settings::resolve(layer).map(Settings::with_absolute_paths);
+        let was = resolve(kept.clone())?.without_password().values();
+        let settings = resolve(kept.into_iter().chain(given.clone()).collect())?;
         let is = settings.without_password().values();
         let changes = given.into_iter().filter_map(|(key, Given { origin, .. })| {
             let (was, is) = (at(&was, &key), at(&is, &key));
@@ -177,19 +199,23 @@ impl Settings {
         }
     }
 
-    /// Columns that are needed whether or not they are features.
+    /// Columns that are needed whether or not they are features: what `import` reads, `train` learns
+    /// from and `predict` is shown.
     pub(crate) fn required_columns(&self) -> Vec<String> {
+        let mut columns = self.target.columns.clone();
+        columns.extend(self.columns_beside_targets());
+        let mut seen = BTreeSet::new();
+        columns.retain(|name| seen.insert(name.clone()));
+        columns
+    }
+
+    /// Those of them that are no targets.
+    pub(crate) fn columns_beside_targets(&self) -> Vec<String> {
         let groups = self.scale.groups.iter().filter_map(|group| group.reference.as_ref());
         let references = groups.chain([&self.scale.reference]).filter_map(|reference| {
             if let Reference::Column(name) = reference { Some(name) } else { None }
         });
-        let mut columns = self.target.columns.clone();
-        for name in self.window.segment.iter().chain(references) {
-            if !columns.contains(name) {
-                columns.push(name.clone());
-            }
-        }
-        columns
+        self.window.segment.iter().chain(references).cloned().collect()
     }
 
     /// The settings as a file that reads back the same, without any password; beside each value
@@ -220,6 +246,15 @@ impl fmt::Display for Override {
         let was = was.as_ref().map_or("none".to_owned(), |was| fit::shown(key, was));
         write!(f, "{origin} would change {key} from {was} to {}", fit::shown(key, is))
     }
+}
+
+/// A path, or a glob, below a folder: in a glob, the folder's own name means itself.
+fn absolute(here: &Path, path: &str) -> String {
+    let joined = here.join(path);
+    if joined.exists() || Path::new(path).is_absolute() {
+        return joined.to_string_lossy().into_owned();
+    }
+    Path::new(&glob::Pattern::escape(&here.to_string_lossy())).join(path).to_string_lossy().into()
 }
 
 fn deserialize(given: &Layer) -> Result<Settings, toml::de::Error> {

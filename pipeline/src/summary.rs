@@ -45,6 +45,9 @@ pub(crate) fn table(report: &Report<'_>) -> String {
         let (rows, series) = (grouped(*rows), grouped(*series));
         line(&mut out, &format!("{rows} forecasts of {series} series in {}", output.display()));
     }
+    for warning in report.warnings {
+        line(&mut out, &format!("warning: {warning}"));
+    }
     line(&mut out, &format!("everything is in {}", report.run.display()));
     out
 }

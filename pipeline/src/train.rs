@@ -5,18 +5,19 @@ use crate::{
     device::{device, ring},
     failure::{Code, Failure},
     interrupt,
-    progress::Display,
+    predict::Watch,
+    progress::{Display, left_out},
     run_dir::{self, RunDir},
     settings::Settings,
     threads::share,
     trace::Trace,
 };
 use crossbeam_channel::Receiver;
-use millstream_loader::Loader;
+use millstream_loader::{Loader, Refresh};
 use millstream_normalize::{MakeSlots, Normalize, NormalizeSettings, Purpose, Rank, Resume};
 use millstream_prefetch::Ring;
-use millstream_stage::{Ending, Outcome, Pipeline, StageReport};
-use millstream_trainer::{TrainReport, Trainer, read_position};
+use millstream_stage::{Ending, Outcome, Pipeline, StageReport, Warnings};
+use millstream_trainer::{Progress, TrainReport, Trainer, read_position};
 use std::path::PathBuf;
 
 /// What a training run leaves, besides its directory.
@@ -30,11 +31,8 @@ pub(crate) struct Trained {
 }
 
 /// Trains into a new run directory, or goes on with an interrupted run.
-pub(crate) fn train(
-    args: &TrainArgs,
-    display: &Display,
-    stop: &Receiver<()>,
-) -> Result<Trained, Failure> {
+pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failure> {
+    let Watch { display, warnings, .. } = watch;
     let settings = match &args.resume {
         Some(run) => run_dir::resumed_settings(run)?,
         None => {
@@ -43,6 +41,7 @@ pub(crate) fn train(
             settings
         }
     };
+    let settings = settings.with_absolute_paths();
     settings.train.validate()?;
     settings.split.validate().map_err(Failure::settings)?;
     let device = device(settings.prefetch.device)?;
@@ -69,15 +68,26 @@ pub(crate) fn train(
         }
     };
     display.say(&format!("run       {}", run.display()));
-    let _trace = args.trace.then(|| Trace::start(&run.join("trace.json")));
+    let spans = args.trace.then(|| run.join("trace.json"));
+    let _trace = Trace::start(args.common.verbose, spans.as_deref());
 
-    let mut bar = display.training();
-    let observer = Box::new(move |progress: &_| bar.show(progress));
+    let observer = {
+        let (mut bar, warnings) = (display.training(), warnings.clone());
+        Box::new(move |progress: &Progress| {
+            bar.show(progress);
+            if let Progress::Started { plan, .. } = progress {
+                plan.warnings.iter().for_each(|line| warnings.warn(line));
+                left_out(&plan.windows).into_iter().for_each(|line| warnings.warn(line));
+            }
+        })
+    };
     let trainer = match resume {
         Some(_) => Trainer::resume(settings.train.clone(), run.clone(), observer)?,
         None => Trainer::new(settings.train.clone(), run.clone(), observer)?,
     };
-    let outcome = run_line(&settings, threads.normalize, resume, display, stop, ring, trainer);
+    let refresh = if args.refresh { Refresh::Always } else { Refresh::Never };
+    let loader = loader(&settings, refresh, display, warnings);
+    let outcome = run_line(&settings, threads.normalize, resume, loader, watch.stop, ring, trainer);
     display.done();
     let Outcome { report, ending, stages } = outcome?;
     if let Some(new_run) = new_run {
@@ -96,7 +106,7 @@ fn run_line(
     settings: &Settings,
     threads: std::num::NonZeroUsize,
     resume: Option<Resume>,
-    display: &Display,
+    loader: Loader,
     stop: &Receiver<()>,
     (ring, make_slots): (Ring, MakeSlots),
     trainer: Trainer,
@@ -114,7 +124,7 @@ fn run_line(
         },
     };
     let depth = settings.prefetch.depth.get();
-    let outcome = Pipeline::from("loader", loader(settings, display), depth)
+    let outcome = Pipeline::from("loader", loader, depth)
         .then("normalize", Normalize::new(normalize, make_slots))
         .then("prefetch", ring)
         .stop_on(stop.clone())
@@ -123,12 +133,18 @@ fn run_line(
 }
 
 /// The source every line starts with.
-pub(crate) fn loader(settings: &Settings, display: &Display) -> Loader {
+pub(crate) fn loader(
+    settings: &Settings,
+    refresh: Refresh,
+    display: &Display,
+    warnings: &Warnings,
+) -> Loader {
     let mut bar = display.loading();
-    Loader::new(settings.source.clone(), settings.required_columns()).on_progress(Box::new(
-        move |progress| {
+    Loader::new(settings.source.clone(), settings.required_columns())
+        .refresh(refresh)
+        .warn_to(warnings.clone())
+        .on_progress(Box::new(move |progress| {
             bar.show(progress);
             interrupt::go_on()
-        },
-    ))
+        }))
 }

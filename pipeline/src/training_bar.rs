@@ -1,6 +1,6 @@
 //! The bar of a training run: one for its steps, one for every look at validation or test windows.
 
-use crate::progress::{Display, brief, grouped, left_out};
+use crate::progress::{Display, brief, grouped};
 use millstream_stage::{Phase, WindowCounts};
 use millstream_trainer::Progress;
 use std::time::{Duration, Instant};
@@ -41,9 +41,6 @@ impl TrainingBar {
         match *progress {
             Progress::Started { ref plan, .. } => {
                 self.display.say(&windows(&plan.windows));
-                if let Some(line) = left_out(&plan.windows) {
-                    self.display.say(&line);
-                }
                 self.epochs = plan.epochs;
             }
             Progress::Step { epoch, step, steps_total, samples } => {

@@ -6,18 +6,30 @@ use crate::{
     output::{Output, OutputFile},
     table::{Table, Values},
 };
-use millstream_stage::{Checksums, DeviceBatch, Ending, Flow, Padding, Phase, Place, Sink};
+use millstream_stage::{Checksums, DeviceBatch, Ending, Flow, Padding, Phase, Place, Plan, Sink};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tch::{CModule, Device, Kind, Tensor};
 
-/// How far a prediction is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PredictProgress {
-    /// Windows forecast.
-    pub windows: u64,
-    /// Windows that the stream announced.
-    pub windows_total: u64,
+/// Something a watcher of a prediction may want to show.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum PredictProgress {
+    /// The first batch came; nothing has been computed.
+    Started {
+        /// The stream, with what the user should know of it.
+        plan: Arc<Plan>,
+    },
+    /// A batch was forecast.
+    Forecast {
+        /// Windows so far.
+        windows: u64,
+        /// Windows that the stream announced.
+        of: u64,
+    },
 }
 
 /// What a prediction leaves.
@@ -85,6 +97,7 @@ impl Predictor {
     fn start(&mut self, batch: &DeviceBatch) -> Result<(), PredictError> {
         let plan = batch.plan();
         self.contract.check(&plan.schema)?;
+        (self.observer)(&PredictProgress::Started { plan: Arc::clone(plan) });
         self.seen = vec![false; plan.panel.series.len()];
         self.report.skipped = plan.windows.short_series;
         self.device = match batch.place() {
@@ -178,13 +191,14 @@ impl Sink for Predictor {
         }
         self.report.rows += rows.num_rows() as u64;
         self.report.windows += meta.series.len() as u64;
-        let windows_total = match batch.tag().phase {
+        let of = match batch.tag().phase {
             Phase::Train => plan.windows.train,
             Phase::Validation => plan.windows.validation,
             Phase::Test => plan.windows.test,
             Phase::Predict => plan.predict,
         };
-        (self.observer)(&PredictProgress { windows: self.report.windows, windows_total });
+        let windows = self.report.windows;
+        (self.observer)(&PredictProgress::Forecast { windows, of });
         Ok(Flow::Continue)
     }
 

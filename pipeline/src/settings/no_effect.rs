@@ -31,6 +31,8 @@ const fn of_source(key: &'static str, idle: fn(&Settings) -> bool, needs: &'stat
 const RULES: &[Rule] = &[
     of_source("source.generate", |s| s.source.kind != SourceKind::Generate, GENERATE),
     of_source("source.path", no_files, r#"source.kind = "csv" or "parquet""#),
+    of_source("source.na", |s| s.source.kind != SourceKind::Csv, r#"source.kind = "csv""#),
+    rule("source.symbols_required", |s| s.source.symbols.is_empty(), "source.symbols"),
     of_source("source.url", no_database, DATABASE),
     of_source("source.table", no_database, DATABASE),
     of_source("source.query", no_database, DATABASE),

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     process::{Command, Output},
 };
@@ -83,3 +84,78 @@ pub(crate) fn check_fails(output: &Output, code: i32, expected: &[&str]) {
         assert!(errors[0].contains(part), "{:?} does not say {part:?}", errors[0]);
     }
 }
+
+impl Bench {
+    /// Writes a table of `series` series with `rows` days each, a random walk `close` and a wave
+    /// `f1`, and settings to learn from it.
+    pub(crate) fn with_csv(series: usize, rows: usize, settings: &str) -> Self {
+        let bench = Bench::new(&format!("{CSV}{settings}"));
+        bench.write_csv("prices.csv", series, rows, day);
+        bench
+    }
+
+    /// Writes such a table, with times as `time` writes them.
+    pub(crate) fn write_csv(
+        &self,
+        name: &str,
+        series: usize,
+        rows: usize,
+        time: fn(usize) -> String,
+    ) {
+        let mut text = "symbol,trade_date,close,f1\n".to_owned();
+        for s in 0..series {
+            let mut close = 100.0 + s as f64;
+            for t in 0..rows {
+                // A hash is random enough, and the same on every machine.
+                let dice = (s * 7919 + t * 104_729 + 13).wrapping_mul(2_654_435_761) % 1000;
+                close *= 1.0 + (dice as f64 - 500.0) / 50_000.0;
+                let wave = ((t + s) as f64 * 0.3).sin();
+                text += &format!("s{s:02},{},{close:.4},{wave:.5}\n", time(t));
+            }
+        }
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// The rows of a CSV file of forecasts, by the names in its header.
+    pub(crate) fn forecasts(&self, args: &[&str]) -> Vec<BTreeMap<String, String>> {
+        let file = self.path("forecasts.csv");
+        self.json(&[&["predict", "--json", "--output", "forecasts.csv"], args].concat());
+        let text = std::fs::read_to_string(file).unwrap();
+        let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned));
+        let names: Vec<String> = lines.next().unwrap().collect();
+        lines.map(|line| names.iter().cloned().zip(line).collect()).collect()
+    }
+}
+
+/// Day number `t` from 2020-01-01 on.
+pub(crate) fn day(t: usize) -> String {
+    let (mut year, mut left) = (2020, t);
+    loop {
+        let leap = year % 4 == 0;
+        let months = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        for (month, days) in months.into_iter().enumerate() {
+            if left < days {
+                return format!("{year}-{:02}-{:02}", month + 1, left + 1);
+            }
+            left -= days;
+        }
+        year += 1;
+    }
+}
+
+const CSV: &str = r#"
+[source]
+kind = "csv"
+path = "prices.csv"
+[target]
+columns = ["close"]
+[window]
+lookback = 5
+[train]
+epochs = 1
+batch_size = 64
+[train.model_options]
+hidden = 4
+[run]
+threads = 1
+"#;

@@ -195,9 +195,9 @@ fn bad_input_is_one_line_and_leaves_nothing() {
 fn a_disk_that_takes_no_more_is_one_line() {
     let bench = Bench::new(SMALL);
     bench.json(&["import", "--json"]);
-    // Files of at most 4 KiB: settings and metrics fit, a checkpoint does not.
+    // Files of at most 8 KiB: settings and metrics fit, a checkpoint does not.
     let script =
-        format!("trap '' XFSZ; ulimit -f 4; exec {} train", env!("CARGO_BIN_EXE_millstream"));
+        format!("trap '' XFSZ; ulimit -f 8; exec {} train", env!("CARGO_BIN_EXE_millstream"));
     let mut shell = Command::new("bash");
     let output = shell.args(["-c", &script]).current_dir(bench.folder.path()).output().unwrap();
     check_fails(&output, 1, &["cannot write", "safetensors"]);

@@ -66,6 +66,12 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("source.time", &[], Other("day")),
     ("source.features", &[], Other(r#"["open", "ret"]"#)),
     ("source.symbols", &[], Other(r#"["S00", "S01", "S02"]"#)),
+    (
+        "source.symbols_required",
+        &[r#"source.symbols=["S00", "S01", "S99"]"#],
+        Refused("true", 2, "S99"),
+    ),
+    ("source.na", &[], Other(r#"["50.0000"]"#)),
     ("source.from", &[], Other("2020-01-10")),
     ("source.to", &[], Other("2020-03-20")),
     (
@@ -174,7 +180,8 @@ fn outcome(set: &[String]) -> Outcome {
         // What is inside is compared where nothing in it is a time or a setting.
         let told = ["safetensors", "json", "parquet"].iter().any(|end| name.ends_with(end));
         let content = std::fs::read(place.path().join(&path)).unwrap();
-        let content = if told && !name.ends_with("state.json") {
+        let of_the_moment = ["state.json", "report.json", "run.json"];
+        let content = if told && !of_the_moment.iter().any(|end| name.ends_with(end)) {
             format!("{content:?}")
         } else if name.ends_with("metrics.jsonl") {
             content.iter().filter(|&&byte| byte == b'\n').count().to_string()

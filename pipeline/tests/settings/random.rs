@@ -44,6 +44,8 @@ const VALUES: &[(&str, &[&str])] = &[
         "source.symbols",
         &[r#"["S00", "S05", "S07"]"#, r#"["nope"]"#, r#"["S01", "S01"]"#, r#"[""]"#],
     ),
+    ("source.symbols_required", &["true", "false"]),
+    ("source.na", &[r#"["50.0000"]"#, r#"["", "n/a"]"#, "[]"]),
     ("source.from", &["2020-01-10", r#""x""#, "10", "2050-01-01", r#""""#]),
     ("source.to", &["2020-03-20", r#""x""#, "70", "1900-01-01", r#""""#]),
     ("source.connections", &["1", "256", "257"]),

@@ -1,0 +1,156 @@
+//! The runs of a folder: when each was started, and which is the newest.
+//!
+//! A run notes when it was started (`run.json`): names can be changed and files copied, and a copy
+//! of an old run is an old run.
+
+use crate::{
+    failure::Failure,
+    run_dir::{best_checkpoint, write_whole},
+};
+use millstream_stage::TimeKind;
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+const FILE: &str = "run.json";
+
+/// When a run was started, and by what.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Started {
+    /// UTC, as in the name of its folder.
+    started: String,
+    /// Of the program.
+    #[serde(default)]
+    version: String,
+}
+
+/// The run that a command takes when none is named.
+#[derive(Debug)]
+pub(crate) struct RunChoice {
+    pub(crate) run: PathBuf,
+    /// Why newer runs were not taken, a line each.
+    pub(crate) passed_over: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no trained run in {}{}; train one first, or name one with --run", .dir.display(), if .untrained.is_empty() { String::new() } else { format!(" ({} without a model)", .untrained.len()) })]
+struct NoRun {
+    dir: PathBuf,
+    untrained: Vec<PathBuf>,
+}
+
+impl Started {
+    pub(crate) fn now() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+        let started = TimeKind::Timestamp.format(micros);
+        Started { started, version: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+
+    /// The time as a name of a folder, to the second.
+    pub(crate) fn name(&self) -> String {
+        let seconds = self.started.split('.').next().unwrap_or_default();
+        seconds.replace(' ', "_").replace(':', "-")
+    }
+
+    pub(crate) fn write(&self, run: &Path) -> Result<(), Failure> {
+        let json = serde_json::to_vec_pretty(self).expect("two texts always serialise");
+        write_whole(&run.join(FILE), &json)
+    }
+
+    /// When this run was started; of a run without a note, what its name says.
+    fn read(run: &Path) -> Option<Self> {
+        let noted = fs::read(run.join(FILE)).ok();
+        noted.and_then(|json| serde_json::from_slice(&json).ok()).or_else(|| {
+            let name = run.file_name()?.to_str()?;
+            let (day, time) = name.split_once('_')?;
+            let is_time = day.len() == 10 && time.len() >= 8 && time.is_char_boundary(8);
+            let started = || format!("{day} {}", time[..8].replace('-', ":"));
+            is_time.then(|| Started { started: started(), version: String::new() })
+        })
+    }
+}
+
+/// The newest run in `dir` that has a model.
+pub(crate) fn newest(dir: &Path) -> Result<RunChoice, Failure> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut runs: Vec<PathBuf> =
+        entries.filter(|path| path.join("config.toml").is_file()).collect();
+    // Newest first; of a run and its copy, the one that still has its name.
+    runs.sort_by_cached_key(|run| {
+        let started = Started::read(run);
+        let has_its_name = started
+            .as_ref()
+            .zip(run.file_name())
+            .is_some_and(|(started, name)| name.to_string_lossy().starts_with(&started.name()));
+        std::cmp::Reverse((started, has_its_name, run.clone()))
+    });
+    match runs.iter().position(|run| best_checkpoint(run).is_dir()) {
+        Some(at) => {
+            let run = runs[at].clone();
+            let passed_over = runs[..at].iter().map(|newer| {
+                let (newer, run) = (newer.display(), run.display());
+                format!("{newer} is newer than {run}, but has no trained model")
+            });
+            Ok(RunChoice { passed_over: passed_over.collect(), run })
+        }
+        None => Err(Failure::settings(NoRun { dir: dir.to_owned(), untrained: runs })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(dir: &Path, name: &str, started: Option<&str>, trained: bool) {
+        let run = dir.join(name);
+        fs::create_dir_all(&run).unwrap();
+        fs::write(run.join("config.toml"), "").unwrap();
+        if let Some(started) = started {
+            let note = Started { started: started.to_owned(), version: String::new() };
+            note.write(&run).unwrap();
+        }
+        if trained {
+            fs::create_dir_all(best_checkpoint(&run)).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_newest_is_the_one_that_was_started_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let check = |expected: &str, passed_over: usize| {
+            let found = newest(dir.path()).unwrap();
+            assert_eq!(found.run, dir.path().join(expected));
+            assert_eq!(found.passed_over.len(), passed_over, "{found:?}");
+        };
+        run(dir.path(), "2026-11-15_08-00-00", None, true);
+        check("2026-11-15_08-00-00", 0);
+        run(dir.path(), "2026-11-16_09-30-00", Some("2026-11-16 09:30:00.250"), true);
+        run(dir.path(), "backup", Some("2026-11-16 09:30:00.250"), true);
+        run(dir.path(), "my-best", Some("2026-11-16 09:30:00.100"), true);
+        check("2026-11-16_09-30-00", 0);
+        run(dir.path(), "renamed", Some("2026-11-17 00:00:00"), true);
+        check("renamed", 0);
+        run(dir.path(), "2026-11-18_00-00-00", Some("2026-11-18 00:00:00"), false);
+        check("renamed", 1);
+        fs::create_dir(dir.path().join("zzz-no-run")).unwrap();
+        check("renamed", 1);
+    }
+
+    #[test]
+    fn a_folder_without_a_trained_run_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        run(dir.path(), "2026-11-15_08-00-00", None, false);
+        let error = newest(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("(1 without a model); train one first"), "{error}");
+    }
+
+    #[test]
+    fn a_name_is_a_time_to_the_second() {
+        let started = Started { started: "2026-11-16 09:30:00.250".into(), version: String::new() };
+        assert_eq!(started.name(), "2026-11-16_09-30-00");
+    }
+}
