@@ -101,6 +101,7 @@ impl Table {
             series,
             fingerprint: String::new(),
         };
+        let beyond = beyond_f32(&schema.columns, &shards);
         schema.fingerprint = fingerprint(&schema, &shards);
         let panel = Panel::new(Arc::new(schema), shards)
             .map_err(|source| LoadError::NotAPanel { place: self.place, source })?;
@@ -110,8 +111,31 @@ impl Table {
             kind: panel.schema().time_kind,
             look,
         });
-        Ok(Loaded { panel, notes: Notes::new(absent, self.left_out), read })
+        let lines = [beyond, self.left_out].concat();
+        Ok(Loaded { panel, notes: Notes::new(absent, lines), read })
     }
+}
+
+/// Columns with values that are infinite, or became so: such a value counts as missing.
+fn beyond_f32(columns: &[String], shards: &[Shard]) -> Vec<String> {
+    // Nearly always there is none, which a plain look at all bits tells fastest.
+    let any = |values: &[f32]| values.iter().fold(false, |any, value| any | value.is_infinite());
+    let mut counts = vec![0_u64; columns.len()];
+    for shard in shards.iter().filter(|shard| any(shard.values())) {
+        for row in shard.values().chunks_exact(columns.len()) {
+            let infinite = counts.iter_mut().zip(row).filter(|(_, value)| value.is_infinite());
+            infinite.for_each(|(count, _)| *count += 1);
+        }
+    }
+    let found = columns.iter().zip(counts).filter(|(_, count)| *count > 0);
+    found
+        .map(|(name, count)| {
+            let values = if count == 1 { "value is" } else { "values are" };
+            format!(
+                "column {name:?}: {count} {values} infinite or beyond 3.4e38, the largest 32-bit number, and count as missing"
+            )
+        })
+        .collect()
 }
 
 /// The latest time. Iterating over one shard at a time is faster than over all of them flattened.

@@ -81,6 +81,10 @@ impl Selection {
             let chosen = match table.glob(feature, FEATURES_KEY)? {
                 Some(glob) => {
                     let (usable, others) = table.matching(&glob, &keys);
+                    // A misspelt name is refused, and so is a glob that means nothing.
+                    if usable.is_empty() && others.is_empty() && settings.features.len() > 1 {
+                        return Err(table.unknown(feature, FEATURES_KEY));
+                    }
                     unusable.extend(others);
                     usable
                 }

@@ -18,7 +18,7 @@ pub enum Refresh {
     /// Never, but warn when it holds other rows now.
     #[default]
     Never,
-    /// When it holds other rows now.
+    /// When it holds other rows now, or cannot say whether it does: a view, a query.
     IfNewer,
     /// In any case, files too.
     Always,
@@ -46,7 +46,13 @@ pub(crate) fn wants_anew(request: &Request<'_>, cached: &Cached, refresh: Refres
             warn(&format!("{what}; they are read anew"));
             true
         }
-        Ok(Freshness::Changed(_)) if refresh == Refresh::IfNewer => true,
+        Ok(Freshness::Changed(_) | Freshness::AsMany) if refresh == Refresh::IfNewer => true,
+        Ok(Freshness::AsMany) => {
+            warn(
+                "there are as many now, but whether some were changed in place is not known of a view, a query or a server that keeps no statistics; --refresh reads them anew",
+            );
+            false
+        }
         Ok(Freshness::Changed(what)) => {
             warn(&format!("{what}; --refresh reads them anew"));
             false
@@ -66,7 +72,7 @@ pub(crate) fn wants_anew(request: &Request<'_>, cached: &Cached, refresh: Refres
 
 fn unanswered(error: &LoadError) -> String {
     format!(
-        "whether there are newer ones is not known, since the server did not answer: {}",
+        "whether there are newer ones is not known, since the server could not be asked: {}",
         chain(error)
     )
 }

@@ -30,6 +30,29 @@ pub(crate) fn set_test_part(schema: &mut DataSchema, test: &Part, names: &[Strin
     schema.test_series = (held_out.len() < names.len()).then_some(held_out);
 }
 
+/// Says which of the series that are judged or forecast have no scale of their own, where others have.
+pub(crate) fn without_own_scale(
+    scaling: &Scaling,
+    names: &[String],
+    chosen: &[bool],
+) -> Option<String> {
+    const LISTED: usize = 5;
+    let of_chosen = names.iter().zip(chosen).filter(|(_, chosen)| **chosen).map(|(name, _)| name);
+    let unseen: Vec<&str> = of_chosen
+        .filter(|name| !scaling.by_series.contains_key(*name))
+        .map(String::as_str)
+        .collect();
+    if scaling.by_series.is_empty() || unseen.is_empty() {
+        return None;
+    }
+    let listed = unseen[..unseen.len().min(LISTED)].join(", ");
+    let more = if unseen.len() > LISTED { ", …" } else { "" };
+    Some(format!(
+        "scale.per = \"series\", but {} series had no rows to learn from and are scaled as their columns are: {listed}{more}",
+        unseen.len()
+    ))
+}
+
 impl Forecasts<'_> {
     /// The windows, and what the user should know of them.
     pub(crate) fn windows(
@@ -38,7 +61,8 @@ impl Forecasts<'_> {
         rows: &Rows,
         shape: Shape,
     ) -> Result<(WindowIndex, Vec<String>), NormalizeError> {
-        let (series, warnings) = self.series(&panel.schema().series)?;
+        let (series, mut warnings) = self.series(&panel.schema().series)?;
+        warnings.extend(without_own_scale(self.scaling, &panel.schema().series, &series));
         let index = match self.times {
             ForecastTimes::TestPart => {
                 let until = self.schema.test_end.unwrap_or(i64::MAX);

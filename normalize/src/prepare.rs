@@ -7,7 +7,7 @@ use crate::{
     contract::check_panel,
     error::NormalizeError,
     fit::{Fitted, fit},
-    forecasts::{Forecasts, set_test_part},
+    forecasts::{Forecasts, set_test_part, without_own_scale},
     rows::Rows,
     settings::{SplitSettings, WindowOrder},
     split::{Part, Split, distinct_times},
@@ -80,6 +80,8 @@ impl Prepared {
             return Err(no_training_window(panel, &rows, shape, &split, indexes[0].left_out()));
         }
         warnings.extend(empty_parts(panel, &split, training.split, &windows, shape.horizon)?);
+        let names = &panel.schema().series;
+        warnings.extend(without_own_scale(&scaling, names, &vec![true; names.len()]));
 
         let maker = Passes { rows: &rows, indexes: &indexes, settings, training };
         let (batches, passes) = if wanted.window.order == WindowOrder::ByTime {

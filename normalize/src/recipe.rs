@@ -111,7 +111,7 @@ impl Recipe {
             return Err(NormalizeError::Conflict {
                 first: format!("scale.reference of column {column:?}"),
                 second: "its scale.cross_section",
-                instead: "a cross-section has no raw units: put the column in a group of its own in [[scale.groups]] with one of the two",
+                instead: "a cross-section has no raw units: set one of the two to \"none\", for single columns in their own entry of [[scale.groups]]",
             });
         }
         Ok(())

@@ -11,8 +11,9 @@ use crate::{
     settings::{SplitBy, SplitSettings},
 };
 use arrow::{
-    compute::kernels::cast_utils::Parser,
-    datatypes::{Int64Type, TimestampMicrosecondType},
+    array::timezone::Tz,
+    compute::kernels::cast_utils::{Parser, string_to_datetime},
+    datatypes::Int64Type,
 };
 use millstream_stage::{Panel, PanelSchema, Shard, TimeKind};
 use rayon::slice::ParallelSliceMut;
@@ -269,7 +270,11 @@ impl Split {
 pub fn parse_time(kind: TimeKind, text: &str) -> Option<i64> {
     match kind {
         TimeKind::Integer => Int64Type::parse(text),
-        TimeKind::Date | TimeKind::Timestamp => TimestampMicrosecondType::parse(text),
+        TimeKind::Date | TimeKind::Timestamp => {
+            // By way of nanoseconds it would end in 2262.
+            let utc: Tz = "+00:00".parse().ok()?;
+            string_to_datetime(&utc, text).ok().map(|moment| moment.timestamp_micros())
+        }
     }
 }
 
@@ -328,6 +333,20 @@ mod tests {
         };
         check(&dates, [4, 4, 6, 6, 8]);
         check(&SplitSettings { train: 1.0, validation: 0.0, ..shares }, [99, 99, 99, 99, 99]);
+    }
+
+    #[test]
+    fn times_of_all_centuries_are_read() {
+        let check = |text: &str, expected: &str| {
+            let time = parse_time(TimeKind::Date, text).unwrap();
+            assert_eq!(TimeKind::Date.format(time), expected);
+        };
+        check("1500-01-01", "1500-01-01");
+        check("2020-02-29 00:00:00", "2020-02-29");
+        check("9999-12-31", "9999-12-31");
+        assert_eq!(parse_time(TimeKind::Timestamp, "1970-01-02 00:00:01.5"), Some(DAY + 1_500_000));
+        assert_eq!(parse_time(TimeKind::Integer, "-7"), Some(-7));
+        assert_eq!(parse_time(TimeKind::Date, "soon"), None);
     }
 
     fn check_refused(settings: &SplitSettings, expected: &str) {

@@ -35,6 +35,10 @@ pub(crate) enum Command {
     /// Train a model into a new run directory
     Train(TrainArgs),
     /// Forecast with a trained run
+    ///
+    /// The model decides what it is shown and how that is scaled; --set reaches only where the rows
+    /// come from (source, e.g. --set 'source.symbols=["AAPL", "MSFT"]'), what computes (prefetch,
+    /// run), window.stride and train.batch_size.
     Predict(PredictArgs),
     /// Read the source into the cache
     Import(ImportArgs),
@@ -96,8 +100,6 @@ pub(crate) struct TrainArgs {
     pub(crate) trace: bool,
 }
 
-/// The model decides what it is shown and how that is scaled; --set reaches only where the rows come
-/// from (source), what computes (prefetch, run), window.stride and train.batch_size.
 #[derive(Debug, Args)]
 pub(crate) struct PredictArgs {
     #[command(flatten)]
@@ -105,7 +107,7 @@ pub(crate) struct PredictArgs {
     /// Run directory; without it the newest in run.dir that has a model
     #[arg(long, value_name = "RUN", conflicts_with = "config")]
     pub(crate) run: Option<PathBuf>,
-    /// Where to write; .csv writes CSV, anything else Parquet [default: RUN/predictions.parquet]
+    /// Where to write, .csv or .parquet [default: RUN/predictions.parquet]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Forecasts made at this time or later, in place of the run's test part

@@ -11,6 +11,7 @@ mod import;
 mod interrupt;
 mod loading_bar;
 mod memory;
+mod output;
 mod predict;
 mod progress;
 mod report;
@@ -28,7 +29,7 @@ use cli::{Cli, Command, PredictArgs, TrainArgs};
 use failure::{Code, Failure};
 use millstream_stage::Warnings;
 use predict::{Asked, Predicted, Watch};
-use progress::{Display, grouped};
+use progress::Display;
 use report::Report;
 use serde::Serialize;
 use settings::Settings;
@@ -42,7 +43,10 @@ use train::Trained;
 
 fn main() -> ExitCode {
     memory::keep_freed();
-    let command = Cli::parse().command;
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(error) => return usage(&error),
+    };
     let json = command.json();
     match run(command) {
         Ok(code) => code,
@@ -56,6 +60,22 @@ fn main() -> ExitCode {
             failure.code.into()
         }
     }
+}
+
+/// Help and version as asked for, or what is wrong with the flags.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Flags that cannot be read cannot say what they ask for, but this one can be seen.
+    if error.use_stderr() && std::env::args_os().any(|flag| flag == "--json") {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        let line = line.strip_prefix("error: ").unwrap_or(line).to_owned();
+        if let Err(error) = print_json(&Failure::settings(line).to_json()) {
+            eprintln!("error: {error}");
+        }
+    }
+    // Nothing is left to do where even that cannot be written.
+    drop(error.print());
+    if error.use_stderr() { Code::Settings.into() } else { ExitCode::SUCCESS }
 }
 
 fn run(command: Command) -> Result<ExitCode, Failure> {
@@ -152,9 +172,8 @@ fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
     }
     if args.common.json {
         print_json(&PredictResult { predicted: &predicted, warnings: warnings.all() })?;
-    } else if let Some(output) = &predicted.output {
-        let (rows, series) = (grouped(predicted.rows), grouped(predicted.series));
-        display.say(&format!("{rows} forecasts of {series} series in {}", output.display()));
+    } else if let Some(line) = predicted.line() {
+        display.say(&line);
     }
     Ok(exit_code(predicted.interrupted))
 }

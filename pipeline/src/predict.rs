@@ -4,7 +4,8 @@ use crate::{
     cli::PredictArgs,
     device::{device, ring},
     failure::Failure,
-    progress::{Display, left_out},
+    output,
+    progress::{Display, grouped, left_out},
     run_dir,
     runs::{self, RunChoice},
     settings::{Override, Settings},
@@ -31,6 +32,9 @@ pub(crate) struct Predicted {
     pub(crate) series: u64,
     pub(crate) skipped: u64,
     pub(crate) output: Option<PathBuf>,
+    /// Of the rows, those that forecast a time which the data has not reached.
+    pub(crate) to_come: u64,
+    #[serde(skip)]
     pub(crate) stages: Vec<StageReport>,
     #[serde(skip)]
     pub(crate) interrupted: bool,
@@ -45,6 +49,8 @@ pub(crate) struct Asked<'a> {
     /// Only these series, of those that are loaded; empty for all.
     pub(crate) series: Vec<String>,
     pub(crate) refresh: Refresh,
+    /// Whether to warn of windows that are left out, as training has not just done.
+    pub(crate) warn_of_left_out: bool,
 }
 
 /// What a person is shown while it runs, and how he stops it.
@@ -63,15 +69,12 @@ enum PredictSettingsError {
     Time { flag: &'static str, text: String, example: String },
     #[error("--from {from} is not before --to {to}, so no forecast is made between them")]
     NoTime { from: String, to: String },
-    #[error("--output - would be a file called \"-\"; name a file, e.g. --output forecasts.csv")]
-    Dash,
+    #[error("{} has no model yet, as its first epoch has not ended; go on with: millstream train --resume {}", .run.display(), .run.display())]
+    NoModel { run: PathBuf },
 }
 
 /// Forecasts as the flags say.
 pub(crate) fn predict(args: &PredictArgs, watch: Watch<'_>) -> Result<Predicted, Failure> {
-    if args.output.as_deref() == Some(Path::new("-")) {
-        return Err(Failure::settings(PredictSettingsError::Dash));
-    }
     let run = match &args.run {
         Some(run) => run.clone(),
         None => {
@@ -83,6 +86,9 @@ pub(crate) fn predict(args: &PredictArgs, watch: Watch<'_>) -> Result<Predicted,
             run
         }
     };
+    if !run_dir::best_checkpoint(&run).is_dir() && run.join("config.toml").exists() {
+        return Err(Failure::settings(PredictSettingsError::NoModel { run }));
+    }
     watch.display.say(&format!("run       {}", run.display()));
     let (mut settings, changes) = run_dir::settings_of(&run, &args.common.set)?;
     if let Some(change) = changes.iter().find(|change| is_of_the_model(change)) {
@@ -103,6 +109,7 @@ pub(crate) fn predict(args: &PredictArgs, watch: Watch<'_>) -> Result<Predicted,
         to: args.to.as_deref(),
         series,
         refresh: if args.refresh { Refresh::Always } else { Refresh::IfNewer },
+        warn_of_left_out: true,
     };
     predict_run(&run, settings, &asked, watch)
 }
@@ -135,15 +142,17 @@ pub(crate) fn predict_run(
     let checkpoint = run_dir::best_checkpoint(run);
     let Contract { schema, scaling } = read_contract(&checkpoint)?;
     let times = asked.times(&schema)?;
-    let output = asked.output.map_or_else(|| run.join("predictions.parquet"), Path::to_owned);
-    let is_csv = output.extension().is_some_and(|extension| extension == "csv");
-    let output = if is_csv { Output::Csv(output) } else { Output::Parquet(output) };
+    let output = match asked.output {
+        Some(path) => output::named(path, run, &settings.source)?,
+        None => Output::Parquet(run.join("predictions.parquet")),
+    };
     let observer = {
         let (display, warnings) = (display.clone(), warnings.clone());
+        let warn_of_left_out = asked.warn_of_left_out;
         Box::new(move |progress: &PredictProgress| match progress {
             PredictProgress::Started { plan } => {
-                plan.warnings.iter().for_each(|line| warnings.warn(line));
-                left_out(&plan.windows).into_iter().for_each(|line| warnings.warn(line));
+                let left_out = left_out(&plan.windows).filter(|_| warn_of_left_out);
+                plan.warnings.iter().cloned().chain(left_out).for_each(|line| warnings.warn(line));
             }
             PredictProgress::Forecast { windows, of } => display.predicting(*windows, *of),
             _ => {}
@@ -178,9 +187,23 @@ pub(crate) fn predict_run(
         series: outcome.report.series,
         skipped: outcome.report.skipped,
         output: outcome.report.output,
+        to_come: outcome.report.to_come,
         interrupted: outcome.ending == Ending::Interrupted,
         stages: outcome.stages,
     })
+}
+
+impl Predicted {
+    /// What was written where, as a line; `None` when nothing was.
+    pub(crate) fn line(&self) -> Option<String> {
+        let (rows, series) = (grouped(self.rows), grouped(self.series));
+        let output = self.output.as_ref()?.display();
+        let to_come = match self.to_come {
+            0 => String::new(),
+            rows => format!(", {} of them for times still to come", grouped(rows)),
+        };
+        Some(format!("{rows} forecasts of {series} series in {output}{to_come}"))
+    }
 }
 
 impl Asked<'_> {

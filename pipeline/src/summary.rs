@@ -41,9 +41,8 @@ pub(crate) fn table(report: &Report<'_>) -> String {
             report.peak_rss_mb
         ),
     );
-    if let Some(Predicted { output: Some(output), rows, series, .. }) = report.predict {
-        let (rows, series) = (grouped(*rows), grouped(*series));
-        line(&mut out, &format!("{rows} forecasts of {series} series in {}", output.display()));
+    if let Some(text) = report.predict.and_then(Predicted::line) {
+        line(&mut out, &text);
     }
     for warning in report.warnings {
         line(&mut out, &format!("warning: {warning}"));

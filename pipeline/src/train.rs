@@ -67,18 +67,20 @@ pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failu
             (new.path().to_owned(), Some(new), None)
         }
     };
-    display.say(&format!("run       {}", run.display()));
     let spans = args.trace.then(|| run.join("trace.json"));
     let _trace = Trace::start(args.common.verbose, spans.as_deref());
 
     let observer = {
         let (mut bar, warnings) = (display.training(), warnings.clone());
+        let (display, run) = (display.clone(), run.clone());
         Box::new(move |progress: &Progress| {
-            bar.show(progress);
             if let Progress::Started { plan, .. } = progress {
-                plan.warnings.iter().for_each(|line| warnings.warn(line));
-                left_out(&plan.windows).into_iter().for_each(|line| warnings.warn(line));
+                // Not before: a run that finds no data leaves no folder.
+                display.say(&format!("run       {}", run.display()));
+                let left_out = left_out(&plan.windows);
+                plan.warnings.iter().cloned().chain(left_out).for_each(|line| warnings.warn(line));
             }
+            bar.show(progress);
         })
     };
     let trainer = match resume {

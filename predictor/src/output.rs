@@ -86,7 +86,7 @@ impl OutputFile {
         partial.push(format!(".partial-{}", std::process::id()));
         let partial = PathBuf::from(partial);
         let file = File::create(&partial)
-            .map_err(|source| PredictError::Write { path: partial.clone(), source })?;
+            .map_err(|source| PredictError::Write { path: output.path().to_owned(), source })?;
         // From here on, dropping `this` removes the file.
         let is_parquet = matches!(output, Output::Parquet(_));
         let (Output::Parquet(path) | Output::Csv(path)) = output;

@@ -33,7 +33,7 @@ pub enum PredictProgress {
 }
 
 /// What a prediction leaves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PredictReport {
     /// Rows forecast: one per window and step.
     pub rows: u64,
@@ -43,6 +43,8 @@ pub struct PredictReport {
     pub series: u64,
     /// Series too short for a single window.
     pub skipped: u64,
+    /// Of the rows, those whose time the data has not reached.
+    pub to_come: u64,
     /// The file; `None` when the line was interrupted, and nothing was left.
     pub output: Option<PathBuf>,
 }
@@ -86,7 +88,7 @@ impl Predictor {
             device: Device::Cpu,
             table,
             observer,
-            report: PredictReport { rows: 0, windows: 0, series: 0, skipped: 0, output: None },
+            report: PredictReport::default(),
             seen: Vec::new(),
             forecasts: Vec::new(),
             outcomes: Vec::new(),
@@ -191,6 +193,8 @@ impl Sink for Predictor {
         }
         self.report.rows += rows.num_rows() as u64;
         self.report.windows += meta.series.len() as u64;
+        let to_come = meta.target_time.iter().filter(|time| time.is_none()).count();
+        self.report.to_come += to_come as u64;
         let of = match batch.tag().phase {
             Phase::Train => plan.windows.train,
             Phase::Validation => plan.windows.validation,

@@ -79,6 +79,8 @@ pub(crate) struct ReadRows {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Freshness {
     Same,
+    /// As many rows up to the same time; whether some were changed in place nobody can tell.
+    AsMany,
     /// It has other rows, and how that shows.
     Changed(String),
     /// The settings mean something else now, and what.
@@ -264,7 +266,7 @@ impl Counted {
             }
             (Some(then), Some(now)) if then == now => Freshness::Same,
             (Some(_), Some(_)) => changed(),
-            _ if self.rows.is_some() => Freshness::Same,
+            _ if self.rows.is_some() => Freshness::AsMany,
             _ => Freshness::Unknown,
         }
     }
@@ -313,7 +315,7 @@ mod tests {
     fn rows_that_came_or_went_are_told_by_the_count_and_the_rest_by_statistics() {
         let same = Some(["10", "0", "0", "f"]);
         check((Some(10), Some(5)), same, "Same");
-        check((Some(10), Some(5)), None, "Same");
+        check((Some(10), Some(5)), None, "AsMany");
         check((Some(11), Some(6)), same, "its newest is 6 beside 5 and it has 11 beside 10 rows");
         check((Some(10), Some(5)), Some(["99", "0", "0", "f"]), "Same");
         check((Some(10), Some(5)), Some(["10", "1", "0", "f"]), "changed or replaced");

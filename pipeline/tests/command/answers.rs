@@ -3,10 +3,6 @@
 
 use crate::bench::{Bench, SMALL, check_fails, stderr};
 use serde_json::Value;
-use std::{
-    io::{BufRead, BufReader},
-    process::{Command, Stdio},
-};
 
 fn entries(bench: &Bench) -> usize {
     let folders = std::fs::read_dir(bench.path(".millstream/cache")).unwrap().flatten();
@@ -133,21 +129,7 @@ fn an_empty_part_is_said_and_the_run_goes_on() {
 #[test]
 fn a_run_that_goes_on_keeps_its_own_settings() {
     let bench = Bench::new(SMALL);
-    let mut child = bench
-        .command(&["train", "--set", "train.epochs=60"])
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    lines.find(|line| line.starts_with("epoch 1")).expect("the run says when an epoch is done");
-    assert!(
-        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success()
-    );
-    let said: Vec<String> = lines.collect();
-    assert_eq!(child.wait().unwrap().code(), Some(5), "{said:?}");
-    let hint = said.iter().find(|line| line.contains("--resume")).unwrap();
-    let run = hint.rsplit(' ').next().unwrap();
+    let run = &bench.interrupted(&["train", "--set", "train.epochs=60"]);
     for (name, value, key) in [
         ("MILLSTREAM_TRAIN__EPOCHS", "2", "train.epochs"),
         ("MILLSTREAM_TRAIN__LEARNING_RATE", "0.5", "train.learning_rate"),

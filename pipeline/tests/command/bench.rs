@@ -3,8 +3,9 @@
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
+    io::{BufRead, BufReader},
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 use tempfile::TempDir;
 
@@ -55,6 +56,21 @@ impl Bench {
         assert!(output.status.success(), "{args:?}: {}", stderr(&output));
         let stdout = String::from_utf8(output.stdout).unwrap();
         serde_json::from_str(stdout.lines().last().unwrap()).unwrap()
+    }
+
+    /// Interrupts a training after its first epoch; gives the run that it says can be resumed.
+    pub(crate) fn interrupted(&self, args: &[&str]) -> String {
+        let mut command = self.command(args);
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        // The second epoch is under way: there is something to save.
+        lines.find(|line| line.starts_with("epoch 1")).expect("the run says when an epoch is done");
+        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let said: Vec<String> = lines.collect();
+        assert_eq!(child.wait().unwrap().code(), Some(5), "{said:?}");
+        let hint = said.iter().find(|line| line.contains("--resume"));
+        hint.unwrap_or_else(|| panic!("{said:?}")).rsplit(' ').next().unwrap().to_owned()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -2,11 +2,7 @@
 
 use crate::bench::{Bench, SMALL, check_fails, stderr};
 use serde_json::Value;
-use std::{
-    io::{BufRead, BufReader},
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{path::Path, process::Command};
 
 #[test]
 fn the_whole_line_learns_and_forecasts() {
@@ -113,23 +109,7 @@ fn the_same_seed_gives_the_same_weights() {
 fn an_interrupted_run_saves_and_resumes_to_the_same_weights() {
     let bench = Bench::new(SMALL);
     let whole = bench.json(&["train", "--json", "--set", "train.epochs=40"]);
-    let mut child = bench
-        .command(&["train", "--set", "train.epochs=40"])
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    // The second epoch is under way: there is something to save.
-    lines.find(|line| line.starts_with("epoch 1")).expect("the run says when an epoch is done");
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let said: Vec<String> = lines.collect();
-    assert_eq!(child.wait().unwrap().code(), Some(5), "{said:?}");
-    let hint =
-        said.iter().find(|line| line.contains("--resume")).unwrap_or_else(|| panic!("{said:?}"));
-    let run = hint.rsplit(' ').next().unwrap();
-
+    let run = &bench.interrupted(&["train", "--set", "train.epochs=40"]);
     let resumed = bench.json(&["train", "--json", "--resume", run]);
     assert_eq!(resumed["steps"], whole["steps"]);
     let weights = |run: &str| {

@@ -1,0 +1,127 @@
+//! Where `predict --output` may write, and in what format.
+//!
+//! A place that holds something else than forecasts is not written to: the files of a run, the cache,
+//! or the very source.
+
+use crate::failure::Failure;
+use millstream_loader::{SourceKind, SourceSettings};
+use millstream_predictor::Output;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+#[derive(Debug, thiserror::Error)]
+enum OutputError {
+    #[error("--output - would be a file called \"-\"; name a file, e.g. --output forecasts.csv")]
+    Dash,
+    #[error("--output {} ends in .{ending}; forecasts are written as .csv or .parquet", .path.display())]
+    Ending { path: PathBuf, ending: String },
+    #[error("--output {} is {what}; name another file, e.g. --output forecasts.csv", .path.display())]
+    Taken { path: PathBuf, what: &'static str },
+}
+
+/// The output that the user named.
+pub(crate) fn named(path: &Path, run: &Path, source: &SourceSettings) -> Result<Output, Failure> {
+    check(path, run, source).map_err(Failure::settings)
+}
+
+fn check(path: &Path, run: &Path, source: &SourceSettings) -> Result<Output, OutputError> {
+    if path == Path::new("-") {
+        return Err(OutputError::Dash);
+    }
+    let taken = |what| Err(OutputError::Taken { path: path.to_owned(), what });
+    let place = real(path);
+    if is_read(&place, source) {
+        return taken("what the rows are read from");
+    }
+    if !source.cache.is_empty() && place.starts_with(real(Path::new(&source.cache))) {
+        return taken("in the cache");
+    }
+    let own = place.strip_prefix(real(run));
+    if own.is_ok_and(|own| own.components().count() > 1 || !is_forecasts(own)) {
+        return taken("a file of the run");
+    }
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+    match ending.as_deref() {
+        Some("csv") => Ok(Output::Csv(path.to_owned())),
+        Some("parquet" | "pq") | None => Ok(Output::Parquet(path.to_owned())),
+        Some(ending) => {
+            Err(OutputError::Ending { path: path.to_owned(), ending: ending.to_owned() })
+        }
+    }
+}
+
+/// Of the files in a run's folder, those that end like forecasts are.
+fn is_forecasts(name: &Path) -> bool {
+    name.extension().is_some_and(|ending| ending == "parquet" || ending == "csv")
+}
+
+/// Whether the source reads this file, or would if it were there.
+fn is_read(place: &Path, source: &SourceSettings) -> bool {
+    let extension = match source.kind {
+        SourceKind::Csv => "csv",
+        SourceKind::Parquet => "parquet",
+        SourceKind::Generate | SourceKind::Postgres => return false,
+    };
+    let Some(path) = &source.path else { return false };
+    let read = real(Path::new(path));
+    if read.is_dir() {
+        let ends = place.extension().is_some_and(|ending| ending == extension);
+        return ends && place.parent() == Some(&read);
+    }
+    read == place || glob::Pattern::new(path).is_ok_and(|glob| glob.matches_path(place))
+}
+
+/// A path with links followed, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    if let Ok(real) = fs::canonicalize(path) {
+        return real;
+    }
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match (absolute.parent().and_then(|parent| fs::canonicalize(parent).ok()), path.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => absolute,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_forecasts_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("run/checkpoints/best")).unwrap();
+        fs::create_dir_all(at("cache")).unwrap();
+        fs::create_dir_all(at("data")).unwrap();
+        for file in ["run/config.toml", "run/checkpoints/best/model.pt", "data/p.csv", "x.csv"] {
+            fs::write(at(file), "").unwrap();
+        }
+        let check = |source: &str, output: &str, expected: &str| {
+            let source = SourceSettings {
+                kind: SourceKind::Csv,
+                path: Some(at(source).to_str().unwrap().to_owned()),
+                cache: at("cache").to_str().unwrap().to_owned(),
+                ..SourceSettings::default()
+            };
+            let found = super::check(&at(output), &at("run"), &source);
+            let found =
+                found.map_or_else(|error| error.to_string(), |output| format!("{output:?}"));
+            assert!(found.contains(expected), "{output}: {found}");
+        };
+        check("data/p.csv", "run/config.toml", "a file of the run");
+        check("data/p.csv", "run/checkpoints/best/model.pt", "a file of the run");
+        check("data/p.csv", "run/checkpoints/best/new.parquet", "a file of the run");
+        check("data/p.csv", "run/mine.csv", "Csv(");
+        check("data/p.csv", "cache/key/shard-0000.arrow", "in the cache");
+        check("data/p.csv", "data/p.csv", "what the rows are read from");
+        check("data", "data/new.csv", "what the rows are read from");
+        check("data", "data/new.parquet", "Parquet(");
+        check("*.csv", "x.csv", "what the rows are read from");
+        check("data/p.csv", "x.CSV", "Csv(");
+        check("data/p.csv", "x", "Parquet(");
+        check("data/p.csv", "x.json", "ends in .json");
+    }
+}
