@@ -7,7 +7,7 @@ use crate::{
     workload::Work,
 };
 use millstream_stage::{Ending, Sink as _};
-use millstream_trainer::Trainer;
+use millstream_trainer::{TrainSettings, Trainer};
 use std::path::Path;
 use tch::Tensor;
 
@@ -55,11 +55,13 @@ pub(crate) fn check(work: &Work) -> Result<Learned, Failure> {
     Ok(Learned { loss: ours.loss, weights: first })
 }
 
-/// The weights that the trainer starts from: those of a run that is stopped before its first step.
+/// The weights that the trainer starts from: those of a run that is stopped after a step too small
+/// to change any.
 fn first_weights(work: &Work) -> Result<Vec<(String, Tensor)>, Failure> {
     let folder = tempfile::tempdir()?;
-    let mut trainer = Trainer::new(work.settings.clone(), folder.path().into(), Box::new(|_| {}))?;
-    ours::feed(&mut trainer, work.validation())?;
+    let settings = TrainSettings { learning_rate: 1e-30, ..work.settings.clone() };
+    let mut trainer = Trainer::new(settings, folder.path().into(), Box::new(|_| {}))?;
+    ours::feed(&mut trainer, work.batch(0))?;
     trainer.finish(Ending::Interrupted)?;
     read_weights(folder.path())
 }

@@ -99,22 +99,10 @@ impl Work {
 
     /// A batch of the epoch, as it comes out of the ring.
     pub(crate) fn batch(&self, index: u64) -> DeviceBatch {
-        self.tagged(Tag { epoch: 1, phase: Phase::Train, index }, &self.plan)
-    }
-
-    /// A batch of the validation that comes before the first epoch of a run that validates.
-    pub(crate) fn validation(&self) -> DeviceBatch {
-        let mut plan = Plan::clone(&self.plan);
-        plan.windows.validation = plan.batch_size as u64;
-        plan.batches = BatchCounts::even(&plan.windows, 0, plan.batch_size);
-        self.tagged(Tag { epoch: 0, phase: Phase::Validation, index: 0 }, &Arc::new(plan))
-    }
-
-    fn tagged(&self, tag: Tag, plan: &Arc<Plan>) -> DeviceBatch {
-        let mut slot = self.slots[tag.index as usize % SLOTS].take();
+        let mut slot = self.slots[index as usize % SLOTS].take();
         let meta = slot.parts_mut().1;
-        meta.tag = Some(tag);
-        meta.plan = Some(Arc::clone(plan));
+        meta.tag = Some(Tag { epoch: 1, phase: Phase::Train, index });
+        meta.plan = Some(Arc::clone(&self.plan));
         DeviceBatch::Host(slot)
     }
 
