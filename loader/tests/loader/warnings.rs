@@ -319,3 +319,29 @@ fn wrong_settings_are_told_from_wrong_data() {
     assert!(!is_setting(SourceSettings { from: some("99"), ..good.clone() }));
     assert!(!is_setting(csv(dir.path(), "symbol,trade_date,a\n,1,1\n")));
 }
+
+#[test]
+fn values_beyond_32_bits_are_counted_by_column() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings =
+        csv(dir.path(), "symbol,trade_date,a,b,c\nx,1,1,1e39,1\nx,2,inf,-1e300,2\nx,3,3,3,3\n");
+    for _ in ["read", "cached"] {
+        let (panel, said) = load_warned(&settings);
+        panel.unwrap();
+        check_said(
+            &said,
+            &[&["column \"a\": 1 value is infinite"], &["column \"b\": 2 values are", "3.4e38"]],
+        );
+    }
+}
+
+#[test]
+fn a_glob_that_means_no_column_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = SourceSettings {
+        features: owned(&["a", "zz*"]),
+        ..csv(dir.path(), "symbol,trade_date,a\nx,1,1\n")
+    };
+    let error = load_warned(&settings).0.unwrap_err().to_string();
+    assert!(error.contains("\"zz*\"") && error.contains("source.features"), "{error}");
+}
