@@ -7,6 +7,9 @@ use std::{alloc::Layout, collections::BTreeMap, ops::Range};
 /// Device memory is at least this well aligned.
 const ALIGN: usize = 256;
 
+/// What new device memory holds: four of these are no number.
+const GARBAGE: u8 = 0xff;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Pinned,
@@ -57,6 +60,10 @@ impl Memory {
         }
         if kind == Kind::Device {
             self.used += bytes;
+            // What a consumer reads that does not wait for its copy is garbage, here as on a device;
+            // but a test that lets it happen must not read memory that was never written.
+            // SAFETY: just allocated with this size, and nobody else knows the address yet.
+            unsafe { std::ptr::write_bytes(address as *mut u8, GARBAGE, bytes) };
         }
         let allocation = Allocation { kind, address, layout, history: History::default() };
         self.live.insert(address, allocation);
