@@ -83,6 +83,7 @@ mod scaling;
 mod shard;
 mod threads;
 mod warnings;
+mod whole_file;
 
 pub use crate::{
     batch::{
@@ -106,4 +107,5 @@ pub use crate::{
     shard::{Shard, shard_schema},
     threads::{thread_pool, thread_pool_here},
     warnings::Warnings,
+    whole_file::{WholeFile, sync_folder, write_whole},
 };
