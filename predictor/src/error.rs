@@ -58,12 +58,12 @@ pub enum PredictError {
         found: String,
     },
     /// libtorch cannot load the model.
-    #[error("cannot load {path}: {source}; restore the checkpoint or train again")]
+    #[error("cannot load {path}: {reason}; restore the checkpoint or train again")]
     LoadModel {
         /// The file.
         path: PathBuf,
         /// What libtorch says.
-        source: tch::TchError,
+        reason: String,
     },
     /// The batches are not what the model was trained on.
     #[error(
@@ -89,12 +89,12 @@ pub enum PredictError {
     #[error("the device failed under a batch")]
     Device(#[from] millstream_stage::DeviceFault),
     /// The model failed on a batch.
-    #[error("the model failed on batch {index}: {source}")]
+    #[error("the model failed on batch {index}: {reason}")]
     Forward {
         /// The batch's position in the stream.
         index: u64,
         /// What libtorch says.
-        source: tch::TchError,
+        reason: String,
     },
     /// The model's answer has another shape than its schema says.
     #[error(

@@ -398,15 +398,15 @@ fn data_that_the_model_does_not_know_is_refused() {
     );
     check_refused(
         |schema| schema.target_kind = TargetKind::Return,
-        "trained with targets of kind Value, but the data has Return",
+        "trained with targets of kind \"value\", but the data has \"return\"",
     );
     check_refused(
         |schema| schema.padding = Padding::Right,
-        "trained with padding None, but the data has Right",
+        "trained with padding \"none\", but the data has \"right\"",
     );
     check_refused(
         |schema| schema.segment = Some("day_of_week".into()),
-        "trained with segment column None, but the data has Some(\"day_of_week\")",
+        "trained with segment column none, but the data has \"day_of_week\"",
     );
 }
 

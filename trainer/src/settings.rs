@@ -168,12 +168,12 @@ fn require(
     key: &'static str,
     value: &dyn ToString,
     holds: bool,
-    expected: &'static str,
+    expected: &str,
 ) -> Result<(), TrainError> {
     if holds {
         return Ok(());
     }
-    Err(TrainError::Setting { key, value: value.to_string(), expected })
+    Err(TrainError::Setting { key, value: value.to_string(), expected: expected.to_owned() })
 }
 
 #[cfg(test)]
