@@ -10,6 +10,7 @@ use crate::{
     journal::{self, EpochLine, Journal, Resumed},
     learner::{Learner, steps_per_epoch},
     model::Model,
+    model_size::Surroundings,
     order,
     readback::Readback,
     report::{Progress, TrainReport},
@@ -29,6 +30,7 @@ use std::{
     sync::Arc,
     time::Instant,
 };
+use tch::Device;
 
 /// Trains a model on the batches it is given and leaves checkpoints and metrics in a run folder.
 ///
@@ -168,6 +170,14 @@ impl Trainer {
         settings.check_stream(&plan)?;
         let place = usable(batch.place())?;
         let (layout, padding) = (batch.layout(), plan.schema.padding);
+        if place == Device::Cpu {
+            let (features, labels) = (layout.features, layout.labels());
+            settings.check_room(Surroundings {
+                features,
+                labels,
+                batch_size: layout.batch_size,
+            })?;
+        }
         let (kind, options) = (settings.model, &settings.model_options);
         let model = Model::new(kind, options, &layout, padding, settings.seed, place);
         let per_epoch = steps_per_epoch(&plan, settings.accumulate.get());
