@@ -71,15 +71,12 @@ impl RunDir {
         let path = create().map_err(|source| {
             Failure::settings(RunDirError::Create { dir: dir.clone(), source })
         })?;
-        let lock = RunLock::take(&path, &command()).map_err(|error| {
-            // Best effort, as below.
-            drop(fs::remove_dir(&path));
-            error
-        })?;
+        // Best effort, as below.
+        let lock = RunLock::take(&path, &command()).inspect_err(|_| drop(fs::remove_dir(&path)))?;
         let run = RunDir { lock, made, kept: false };
         let (config, started) = (settings.to_toml(), Started::now().to_json());
         let mut checksums = Checksums::default();
-        for (name, bytes) in [(CONFIG, config.as_bytes()), (runs::FILE, &started)] {
+        for (name, bytes) in [(CONFIG, config.as_bytes()), (runs::FILE, started.as_slice())] {
             write_whole(&run.path().join(name), bytes)?;
             checksums.add(name, bytes);
         }
@@ -265,7 +262,7 @@ mod tests {
         let path = run.path().join(CONFIG);
         own_settings(run.path()).unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replace("lookback = 60", "lookback = 61")).unwrap();
+        fs::write(&path, format!("{text}# by hand\n")).unwrap();
         let error = own_settings(run.path()).unwrap_err().to_string();
         assert!(error.contains("config.toml was changed since its run was started"), "{error}");
         fs::write(&path, text).unwrap();

@@ -59,7 +59,7 @@ pub struct PredictReport {
 /// It runs the checkpoint's TorchScript and knows no model's definition.
 pub struct Predictor {
     contract: Contract,
-    /// The model's file, and what is in it until it is known where it runs.
+    /// The model's file, and what is in it.
     script: PathBuf,
     bytes: Vec<u8>,
     model: CModule,
@@ -125,7 +125,6 @@ impl Predictor {
             // puts on a device.
             self.model = load(&self.script, &self.bytes, self.device)?;
         }
-        self.bytes = Vec::new();
         Ok(())
     }
 

@@ -444,7 +444,32 @@ fn check_damaged(file: &str, contents: &str, expected: &str) {
     let output = Output::Csv(folder.path().join("forecasts.csv"));
     let error = Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err().to_string();
     assert!(error.contains(file) && error.contains(expected), "{error}");
+    assert!(error.len() < 400 && error.lines().count() == 1, "{error}");
+    assert!(!error.contains("frame #") && !error.contains("Exception raised"), "{error}");
     assert_eq!(names(folder.path()), CHECKPOINT_FILES);
+}
+
+#[test]
+fn two_that_write_the_same_file_leave_one_whole_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let contract = contract(Some("symbol"), TimeKind::Date);
+    checkpoint(folder.path(), &contract);
+    let path = folder.path().join("forecasts.csv");
+    // Left by a process that was killed.
+    fs::write(folder.path().join(".forecasts.csv.partial-1"), "half").unwrap();
+    let mut both = [(); 2].map(|()| predictor(folder.path(), Output::Csv(path.clone())));
+    for predictor in &mut both {
+        for batch in batches(&plan(&contract)) {
+            let _flow = predictor.accept(batch).unwrap();
+        }
+    }
+    let [first, second] = both;
+    first.finish(Ending::Drained).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count(), 7);
+    second.finish(Ending::Drained).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    assert_eq!(names(folder.path()).len(), 5, "{:?}", names(folder.path()));
 }
 
 #[test]

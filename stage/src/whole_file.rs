@@ -139,8 +139,8 @@ pub fn remove_leftovers(folder: &Path) {
 /// Whether there is a partial file in this folder, of a living process or a dead one.
 #[must_use]
 pub fn has_partial_files(folder: &Path) -> bool {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| is_partial(entry.file_name().as_encoded_bytes()))
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| is_partial(entry.file_name().as_encoded_bytes()))
 }
 
 fn is_partial(name: &[u8]) -> bool {

@@ -151,8 +151,8 @@ impl Checkpoints {
 
     /// Whether a killed process left something beside the checkpoints.
     pub(crate) fn have_leftovers(&self) -> bool {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        entries.into_iter().any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"."))
+        let mut entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries.any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"."))
     }
 
     /// Clears up after a process that was killed: removes what was half written, and puts a

@@ -77,7 +77,7 @@ impl RunLock {
         drop(folder.lock());
         match ask(run_dir).map_err(writing)? {
             Asked::Taken(holder) => {
-                Err(TrainError::InUse { path: run_dir.to_owned(), holder: known(holder) })
+                Err(TrainError::InUse { path: run_dir.to_owned(), holder: known(&holder) })
             }
             Asked::Held(mut file, powerless) => {
                 // Only people read this, and they do without where it cannot be written.
@@ -176,7 +176,7 @@ fn ask(run_dir: &Path) -> io::Result<Asked> {
 }
 
 /// A holder as others are told of him.
-fn known(note: String) -> String {
+fn known(note: &str) -> String {
     let line: String = note.chars().filter(|c| !c.is_control()).collect();
     if line.is_empty() { "another process".to_owned() } else { line }
 }
