@@ -6,7 +6,7 @@
 
 use crate::{
     checkpoint::{self, Files},
-    error::PredictError,
+    error::{PredictError, json_reason},
 };
 use millstream_stage::{DataSchema, Scaling};
 use serde::{Serialize, de::DeserializeOwned};
@@ -98,6 +98,8 @@ fn text(value: &impl Serialize) -> String {
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, PredictError> {
-    serde_json::from_slice(text)
-        .map_err(|source| PredictError::DamagedJson { path: path.into(), source })
+    serde_json::from_slice(text).map_err(|error| PredictError::DamagedJson {
+        path: path.into(),
+        reason: json_reason(&error),
+    })
 }

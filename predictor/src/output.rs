@@ -13,7 +13,7 @@ use parquet::{
 };
 use std::{
     fs,
-    io::BufWriter,
+    io::{self, BufWriter},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -134,12 +134,24 @@ impl OutputFile {
     }
 }
 
+/// The file system's own errors are said in its own words.
 fn in_parquet(path: &Path) -> impl FnOnce(ParquetError) -> PredictError {
     let path = path.to_owned();
-    |source| PredictError::WriteParquet { path, source }
+    |source| match source {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(source) => PredictError::Write { path, source: *source },
+            Err(source) => {
+                PredictError::WriteParquet { path, source: ParquetError::External(source) }
+            }
+        },
+        source => PredictError::WriteParquet { path, source },
+    }
 }
 
 fn in_csv(path: &Path) -> impl FnOnce(ArrowError) -> PredictError {
     let path = path.to_owned();
-    |source| PredictError::WriteCsv { path, source }
+    |source| match source {
+        ArrowError::IoError(_, source) => PredictError::Write { path, source },
+        source => PredictError::WriteCsv { path, source },
+    }
 }

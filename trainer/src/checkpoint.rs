@@ -8,7 +8,7 @@
 
 use crate::{
     adamw,
-    error::TrainError,
+    error::{TrainError, json_reason},
     script,
     settings::{ModelKind, ModelOptions},
     state::State,
@@ -240,8 +240,10 @@ impl Opened {
 
     fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, TrainError> {
         let text = self.checksums.read_file(name)?;
-        serde_json::from_slice(&text)
-            .map_err(|source| TrainError::DamagedJson { path: self.folder.join(name), source })
+        serde_json::from_slice(&text).map_err(|error| {
+            let (path, reason) = (self.folder.join(name), json_reason(&error));
+            TrainError::DamagedJson { path, reason }
+        })
     }
 
     /// # Errors

@@ -4,6 +4,7 @@
 //! those as panics, and no caller could carry on after one.
 
 use millstream_stage::ChecksumError;
+use serde_json::error::Category;
 use std::{io, path::PathBuf};
 
 /// Why training failed.
@@ -107,12 +108,12 @@ pub enum TrainError {
         source: ChecksumError,
     },
     /// A JSON file of a checkpoint does not parse.
-    #[error("{path} is damaged: {source}; restore the checkpoint or start a new run")]
+    #[error("{path} is damaged: {reason}; restore the checkpoint or start a new run")]
     DamagedJson {
         /// The file.
         path: PathBuf,
-        /// What the parser says.
-        source: serde_json::Error,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A tensor file of a checkpoint does not parse.
     #[error("{path} is damaged: {reason}; restore the checkpoint or start a new run")]
@@ -185,4 +186,14 @@ pub enum TrainError {
         /// What libtorch says.
         reason: String,
     },
+}
+
+/// Why a file does not parse, without the names that its fields and types have in the program.
+pub(crate) fn json_reason(error: &serde_json::Error) -> String {
+    let place = format!("line {}, column {}", error.line(), error.column());
+    match error.classify() {
+        Category::Eof => "it ends too early".to_owned(),
+        Category::Syntax | Category::Io => format!("it is no JSON from {place} on"),
+        Category::Data => format!("it does not hold what it should, at {place}"),
+    }
 }
