@@ -157,14 +157,14 @@ pub fn clear_leftovers(run_dir: &Path) {
 fn ask(run_dir: &Path) -> io::Result<Asked> {
     let path = run_dir.join(FILE);
     loop {
-        let mut file =
+        let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
         let powerless = match file.try_lock() {
             Ok(()) => None,
             Err(TryLockError::Error(error)) => Some(error),
             Err(TryLockError::WouldBlock) => {
                 let mut holder = Vec::new();
-                file.by_ref().take(SHOWN).read_to_end(&mut holder)?;
+                (&file).take(SHOWN).read_to_end(&mut holder)?;
                 return Ok(Asked::Taken(String::from_utf8_lossy(&holder).into_owned()));
             }
         };
