@@ -21,11 +21,15 @@ mod tests {
 
     #[test]
     fn frames_are_left_out() {
-        let error = tch::CModule::load_data(&mut &b"garbage"[..]).map(drop).unwrap_err();
-        assert!(error.to_string().contains("frame #"), "libtorch shows its frames: {error}");
+        let error = tch::CModule::load_data(&mut &[7; 4096][..]).map(drop).unwrap_err();
         let text = first_sentence(&error);
-        assert!(text.contains("archive") && !text.contains("frame"), "{text}");
+        assert!(!text.is_empty() && !text.contains("frame #"), "{text}");
         assert_eq!(text.lines().count(), 1, "{text}");
+        let frames = "PytorchStreamReader failed reading zip archive: not a ZIP archive\n\
+                      Exception raised from valid at inline_container.cc:197 (most recent call \
+                      first):\nframe #0: c10::Error::Error(c10::SourceLocation) + 0x6c\n";
+        let expected = "PytorchStreamReader failed reading zip archive: not a ZIP archive";
+        assert_eq!(first_sentence(&TchError::Torch(frames.to_owned())), expected);
         let script = "The following operation failed in the TorchScript interpreter.\n\
                       Traceback of TorchScript (most recent call last):\n\
                       RuntimeError: sizes differ\n";

@@ -97,8 +97,8 @@ mod tests {
             1_000_000,
             1,
             Some(
-                "train.model_options.hidden is 1000000, but must be at most 14069: this model takes \
-                 80015.2 GB to train, and 16.0 GB of memory are there",
+                "train.model_options.hidden is 1000000, but must be at most 14075: this model takes \
+                 80010.6 GB to train, and 16.0 GB of memory are there",
             ),
         );
         check(64, 1000, None);
@@ -106,7 +106,7 @@ mod tests {
             64,
             1 << 31,
             Some(
-                "train.model_options.layers is 2147483648, but must be at most 17346: this model \
+                "train.model_options.layers is 2147483648, but must be at most 19678: this model \
                  takes 2e6 GB to train, and 16.0 GB of memory are there",
             ),
         );
