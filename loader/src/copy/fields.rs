@@ -120,20 +120,15 @@ impl TimeField {
             TimeField::Date => {
                 let days = i32::from_be_bytes(fixed(bytes).ok_or(form)?);
                 let time = day(days).and_then(|day| day.checked_mul(time::DAY));
-                let time = time.ok_or_else(|| {
-                    out_of_range(
-                        i64::from(days),
-                        days == i32::MAX || days == i32::MIN,
-                        DAYS_PER_YEAR,
-                    )
-                });
+                let infinite = days == i32::MAX || days == i32::MIN;
+                let time = time.ok_or_else(|| out_of_range(i64::from(days), infinite));
                 time.map(|time| (time, TimeKind::Date))
             }
             TimeField::Timestamp | TimeField::ZonedTimestamp => {
                 let micros = i64::from_be_bytes(fixed(bytes).ok_or(form)?);
                 let infinite = micros == i64::MAX || micros == i64::MIN;
-                let year = DAYS_PER_YEAR * time::DAY as f64;
-                let time = moment(micros).ok_or_else(|| out_of_range(micros, infinite, year));
+                let days = micros.div_euclid(time::DAY);
+                let time = moment(micros).ok_or_else(|| out_of_range(days, infinite));
                 time.map(|time| (time, TimeKind::Timestamp))
             }
             TimeField::Clock => {
@@ -152,16 +147,23 @@ impl TimeField {
     }
 }
 
-/// Days of an average year.
-const DAYS_PER_YEAR: f64 = 365.2425;
-
-/// What is wrong with a time since 2000-01-01 that does not fit 64 bits of microseconds since 1970,
-/// given how long a year is in its unit.
-fn out_of_range(time: i64, infinite: bool, year: f64) -> BadTime {
-    match infinite {
-        true => BadTime::Infinite(time > 0),
-        false => BadTime::Far(2000 + (time as f64 / year).floor() as i64),
+/// What is wrong with a time, so many days after 2000-01-01, that does not fit 64 bits of
+/// microseconds.
+fn out_of_range(days: i64, infinite: bool) -> BadTime {
+    if infinite {
+        return BadTime::Infinite(days > 0);
     }
+    let days = days + EPOCH / time::DAY;
+    let starts = |year| time::days_from_civil(year, 1, 1);
+    // Off by one at most, as years differ in length.
+    let mut year = 1970 + (days * 400).div_euclid(146_097);
+    while starts(year) > days {
+        year -= 1;
+    }
+    while starts(year + 1) <= days {
+        year += 1;
+    }
+    BadTime::Far(year)
 }
 
 /// Days since 1970-01-01; `None` for the infinities.

@@ -32,7 +32,7 @@ const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a server may take to end what it is doing for a crew that is dropped. A connection over
 /// which nothing comes is given up then; the server notices when it next sends something.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The same, where somebody waits for this program to stop.
 const HASTE: Duration = Duration::from_millis(400);
