@@ -75,6 +75,7 @@ mod forecast_columns;
 mod lease;
 mod line;
 mod link;
+mod memory;
 mod names;
 mod panel;
 mod part;
@@ -97,6 +98,7 @@ pub use crate::{
     lease::{Lease, Pool},
     line::{Outcome, Pipeline, PipelineError},
     link::{Closed, Inlet, Outlet, Received, Truncated, link},
+    memory::available_memory,
     names::{NameError, NamePattern},
     panel::{ColumnKind, Panel, PanelError, PanelSchema, Piece, TimeKind},
     part::{Emit, Ending, Flow, Item, Sink, Source, Stage},
