@@ -11,6 +11,7 @@ use crate::{
     settings::Settings,
     threads::share,
     trace::Trace,
+    unsaved::NewRun,
 };
 use crossbeam_channel::Receiver;
 use millstream_loader::{Loader, Refresh};
@@ -18,7 +19,7 @@ use millstream_normalize::{MakeSlots, Normalize, NormalizeSettings, Purpose, Ran
 use millstream_prefetch::Ring;
 use millstream_stage::{Ending, Outcome, Pipeline, StageReport, Warnings};
 use millstream_trainer::{Progress, TrainReport, Trainer, read_position};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a training run leaves, besides its directory.
 #[derive(Debug)]
@@ -28,6 +29,13 @@ pub(crate) struct Trained {
     pub(crate) report: TrainReport,
     pub(crate) stages: Vec<StageReport>,
     pub(crate) interrupted: bool,
+}
+
+const NOTHING_SAVED: &str = "interrupted before the first step; nothing was saved";
+
+/// How a run that was interrupted is gone on with.
+pub(crate) fn go_on_later(run: &Path) -> String {
+    format!("go on with: millstream train --resume {}", run.display())
 }
 
 /// Trains into a new run directory, or goes on with an interrupted run.
@@ -52,6 +60,7 @@ pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failu
 
     let (run, new_run, resume) = match &args.resume {
         Some(run) => {
+            interrupt::nothing_to_save(format!("interrupted; {}", go_on_later(run)));
             let position = read_position(run)?;
             if position.finished {
                 return Err(Failure::settings(format!(
@@ -63,18 +72,27 @@ pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failu
             (run.clone(), None, Some(resume))
         }
         None => {
-            let new = RunDir::create(&settings)?;
+            interrupt::nothing_to_save(NOTHING_SAVED.to_owned());
+            let is_first = !settings.run.dir.exists();
+            let new = interrupt::make_run(
+                || RunDir::create(&settings),
+                |new| NewRun::new(new.path(), is_first),
+            )?;
             (new.path().to_owned(), Some(new), None)
         }
     };
-    let spans = args.trace.then(|| run.join("trace.json"));
-    let _trace = Trace::start(args.common.verbose, spans.as_deref());
+    let _trace = if args.trace {
+        Trace::start_with_spans(args.common.verbose, &run.join("trace.json"), warnings)?
+    } else {
+        Trace::start(args.common.verbose)
+    };
 
     let observer = {
         let (mut bar, warnings) = (display.training(), warnings.clone());
         let (display, run) = (display.clone(), run.clone());
         Box::new(move |progress: &Progress| {
             if let Progress::Started { plan, .. } = progress {
+                interrupt::is_under_way();
                 // Not before: a run that finds no data leaves no folder.
                 display.say(&format!("run       {}", run.display()));
                 let left_out = left_out(&plan.windows);
@@ -94,10 +112,7 @@ pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failu
     let Outcome { report, ending, stages } = outcome?;
     if let Some(new_run) = new_run {
         if !report.saved {
-            return Err(Failure::new(
-                Code::Interrupted,
-                "interrupted before the first step; nothing was saved",
-            ));
+            return Err(Failure::new(Code::Interrupted, NOTHING_SAVED));
         }
         new_run.keep();
     }

@@ -68,6 +68,7 @@
 //! ```
 
 mod batch;
+mod bytes;
 mod checksums;
 mod counters;
 mod curve;
@@ -91,6 +92,7 @@ pub use crate::{
         BatchLayout, BatchMeta, BatchSlot, DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot,
         Extras, HostMemory, Parts, Place,
     },
+    bytes::Bytes,
     checksums::{ChecksumError, Checksums},
     counters::{Counters, StageReport},
     curve::Curve,
@@ -101,13 +103,13 @@ pub use crate::{
     memory::available_memory,
     names::{NameError, NamePattern},
     panel::{ColumnKind, Panel, PanelError, PanelSchema, Piece, TimeKind},
-    part::{Emit, Ending, Flow, Item, Sink, Source, Stage},
+    part::{Emit, Ending, Flow, Item, Next, Sink, Source, Stage},
     plan::{BatchCounts, DataSchema, Padding, Phase, Plan, Tag, TargetKind, WindowCounts},
     scaling::{
         ColumnScaling, CrossSection, Fit, Missing, Reference, Relative, Scaling, SeriesFits,
     },
     shard::{Shard, shard_schema},
-    threads::{thread_pool, thread_pool_here},
+    threads::{NoThreads, thread_pool, thread_pool_here},
     warnings::Warnings,
     whole_file::{WholeFile, sync_folder, write_whole},
 };

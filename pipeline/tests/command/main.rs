@@ -3,6 +3,18 @@
 
 mod answers;
 mod bench;
+mod bytes;
 mod figures;
 mod forecasts;
+mod interrupts;
 mod line;
+mod running;
+mod secrets;
+mod signals;
+
+#[path = "../../../loader/tests/loader/support"]
+#[expect(dead_code, reason = "the loader's tests use more of it")]
+mod support {
+    pub(super) mod authority;
+    pub(super) mod server;
+}
