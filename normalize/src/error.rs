@@ -1,6 +1,6 @@
 //! Why a panel cannot be turned into batches.
 
-use millstream_stage::{NameError, PanelError, SameName};
+use millstream_stage::{Bytes, NameError, NoThreads, PanelError, SameName};
 use std::error::Error;
 
 /// Why a panel cannot be turned into batches. Every variant gives the numbers and the way out.
@@ -324,6 +324,21 @@ pub enum NormalizeError {
     /// Arrow cannot read a table.
     #[error("cannot read the table")]
     Table(#[source] arrow::error::ArrowError),
+    /// More than fits in memory.
+    #[error("{what} takes {needed} of memory, and {free} are free; {instead}")]
+    NoRoom {
+        /// What is too large, with the settings that make it so.
+        what: String,
+        /// What it would take.
+        needed: Bytes,
+        /// What there is.
+        free: Bytes,
+        /// What would fit.
+        instead: String,
+    },
+    /// The system does not start the stage's threads.
+    #[error("run.normalize_threads: {0}")]
+    Threads(#[from] NoThreads),
     /// The batch slots could not be made.
     #[error("cannot make the batch slots")]
     Slots(#[source] Box<dyn Error + Send + Sync>),

@@ -33,17 +33,20 @@ impl Filler {
     #[must_use]
     pub fn new(rows: &Rows, shape: Shape, padding: Padding, batch_size: usize) -> Self {
         let scratch = rows.references.as_ref().map_or(0, References::scratch);
-        Filler {
-            layout: BatchLayout {
-                batch_size,
-                lookback: shape.lookback,
-                features: rows.channels,
-                horizon: shape.horizon,
-                targets: rows.targets(),
-                extras: rows.extras,
-            },
-            padding,
-            scratch: vec![0.0; batch_size * scratch],
+        let layout = Filler::layout_of(rows, shape, batch_size);
+        Filler { layout, padding, scratch: vec![0.0; batch_size * scratch] }
+    }
+
+    /// The layout of the slots it would fill.
+    #[must_use]
+    pub fn layout_of(rows: &Rows, shape: Shape, batch_size: usize) -> BatchLayout {
+        BatchLayout {
+            batch_size,
+            lookback: shape.lookback,
+            features: rows.channels,
+            horizon: shape.horizon,
+            targets: rows.targets(),
+            extras: rows.extras,
         }
     }
 

@@ -2,19 +2,22 @@
 //! them. Everything that happens once, before the first batch.
 
 use crate::{
-    batches::{Batches, Rank, TimeBatches, TrainingOrder},
+    batches::Batches,
     between::{Between, empty_parts},
     contract::check_panel,
     error::NormalizeError,
-    fit::{Fitted, fit},
+    fit::{FitSettings, Fitted, fit},
     forecasts::{Forecasts, set_test_part, without_own_scale},
+    passes::{Course, Passes, TrainPasses},
+    room::Copied,
     rows::Rows,
-    settings::{SplitSettings, WindowOrder},
+    settings::{ShortSeries, SplitSettings, WindowOrder, WindowSettings},
+    spans,
     split::{Part, Split, distinct_times},
-    stage::{NormalizeSettings, Purpose, Resume},
+    stage::{NormalizeSettings, Purpose},
     windows::{LeftOut, Shape, WindowIndex},
 };
-use millstream_stage::{BatchCounts, Panel, Phase, Plan, WindowCounts};
+use millstream_stage::{BatchCounts, Next, Panel, Plan, WindowCounts};
 use std::sync::Arc;
 
 /// A panel made ready.
@@ -23,41 +26,27 @@ pub(crate) struct Prepared {
     pub(crate) shape: Shape,
     pub(crate) plan: Arc<Plan>,
     pub(crate) indexes: Vec<WindowIndex>,
-    pub(crate) passes: Vec<Pass>,
+    pub(crate) passes: Passes,
 }
 
-/// One pass over one part.
-pub(crate) struct Pass {
-    pub(crate) epoch: u32,
-    pub(crate) phase: Phase,
-    /// Position in `Prepared::indexes`.
-    pub(crate) index: usize,
-    pub(crate) batches: Batches,
-    /// The batch to begin with.
-    pub(crate) first: u64,
-}
-
-/// What a training run is to be.
-struct Training<'a> {
-    split: &'a SplitSettings,
-    epochs: u32,
-    seed: u64,
-    resume: Option<Resume>,
-}
+/// A panel made ready; `None` when nobody wants it any more.
+type Ready = Result<Option<Prepared>, NormalizeError>;
 
 impl Prepared {
-    pub(crate) fn new(panel: &Panel, settings: &NormalizeSettings) -> Result<Self, NormalizeError> {
+    /// Makes a panel ready for the next stage, and gives up between two pieces of the work when that
+    /// is gone.
+    pub(crate) fn new(panel: &Panel, settings: &NormalizeSettings, next: Next<'_>) -> Ready {
         if panel.row_count() == 0 {
             return Err(NormalizeError::EmptyPanel);
         }
         match &settings.purpose {
             Purpose::Train { split, epochs, seed, resume } => {
-                let training = Training { split, epochs: *epochs, seed: *seed, resume: *resume };
-                Prepared::to_train(panel, settings, &training)
+                let course = Course { epochs: *epochs, seed: *seed, resume: *resume };
+                Prepared::to_train(panel, settings, split, course, next)
             }
             Purpose::Predict { schema, scaling, times, series } => {
                 let forecasts = Forecasts { schema, scaling, times: *times, series };
-                Prepared::to_predict(panel, settings, &forecasts)
+                Prepared::to_predict(panel, settings, &forecasts, next)
             }
         }
     }
@@ -65,31 +54,43 @@ impl Prepared {
     fn to_train(
         panel: &Panel,
         settings: &NormalizeSettings,
-        training: &Training<'_>,
-    ) -> Result<Self, NormalizeError> {
+        parts: &SplitSettings,
+        course: Course,
+        next: Next<'_>,
+    ) -> Ready {
         let NormalizeSettings { fit: wanted, batch_size, rank, .. } = settings;
-        let split = Split::new(panel, training.split)?;
+        let split = Split::new(panel, parts)?;
+        long_enough(panel, wanted)?;
+        Copied::to_train(panel, wanted).check_room()?;
+        if next.is_gone() {
+            return Ok(None);
+        }
         let Fitted { mut schema, scaling, mut warnings } = fit(panel, split.train(), wanted)?;
         set_test_part(&mut schema, &split.test, &panel.schema().series);
+        if next.is_gone() {
+            return Ok(None);
+        }
         let rows = Rows::new(panel, &schema, &scaling)?;
+        if next.is_gone() {
+            return Ok(None);
+        }
         let shape = Shape::of(&schema, &wanted.window);
-        let parts = [split.train().part(), &split.validation, &split.test];
-        let indexes = parts.map(|part| WindowIndex::labelled(&rows, shape, part));
+        let all = [split.train().part(), &split.validation, &split.test];
+        let indexes = all.map(|part| WindowIndex::labelled(&rows, shape, part));
         let windows = counts(&rows, shape, &split, &indexes);
         if windows.train == 0 {
             let left_out = indexes[0].left_out();
             let validation = training.split.validation;
             return Err(no_training_window(panel, &rows, shape, &split, validation, left_out));
         }
-        warnings.extend(empty_parts(panel, &split, training.split, &windows, shape.horizon)?);
+        warnings.extend(empty_parts(panel, &split, parts, &windows, shape.horizon)?);
         let names = &panel.schema().series;
         warnings.extend(without_own_scale(&scaling, names, &vec![true; names.len()]));
 
-        let maker = Passes { rows: &rows, indexes: &indexes, settings, training };
-        let (batches, passes) = if wanted.window.order == WindowOrder::ByTime {
-            maker.by_time(panel)?
+        let passes = if wanted.window.order == WindowOrder::ByTime {
+            TrainPasses::by_time(panel, &rows, &indexes, settings, course)?
         } else {
-            maker.evenly()?
+            TrainPasses::evenly(&indexes, settings, course)?
         };
         let plan = Plan {
             schema,
@@ -97,22 +98,28 @@ impl Prepared {
             panel: Arc::clone(panel.schema()),
             windows,
             batch_size: batch_size.get() / rank.ranks.max(1),
-            epochs: training.epochs,
-            batches,
+            epochs: course.epochs,
+            batches: passes.counts(&rows, &indexes[0])?,
             by_time: wanted.window.order == WindowOrder::ByTime,
             warnings,
             predict: 0,
         };
-        Ok(Prepared { shape, plan: Arc::new(plan), passes, indexes: indexes.into(), rows })
+        let (passes, indexes) = (Passes::Train(passes), indexes.into());
+        Ok(Some(Prepared { shape, plan: Arc::new(plan), passes, indexes, rows }))
     }
 
     fn to_predict(
         panel: &Panel,
         settings: &NormalizeSettings,
         forecasts: &Forecasts<'_>,
-    ) -> Result<Self, NormalizeError> {
+        next: Next<'_>,
+    ) -> Ready {
         let Forecasts { schema, scaling, .. } = *forecasts;
         check_panel(panel.schema(), schema)?;
+        Copied::to_predict(panel, schema, scaling).check_room()?;
+        if next.is_gone() {
+            return Ok(None);
+        }
         let rows = Rows::new(panel, schema, scaling)?;
         let shape = Shape::of(schema, &settings.fit.window);
         let (index, warnings) = forecasts.windows(panel, &rows, shape)?;
@@ -139,81 +146,25 @@ impl Prepared {
             warnings,
             predict: index.len(),
         };
-        let pass = Pass { epoch: 0, phase: Phase::Predict, index: 0, batches, first: 0 };
-        let passes = vec![pass];
-        Ok(Prepared { rows, shape, plan: Arc::new(plan), indexes: vec![index], passes })
+        let passes = Passes::Predict(batches);
+        Ok(Some(Prepared { rows, shape, plan: Arc::new(plan), indexes: vec![index], passes }))
     }
 }
 
-/// Makes the passes of a training run, over the indexes train, validation, test.
-struct Passes<'a> {
-    rows: &'a Rows,
-    indexes: &'a [WindowIndex; 3],
-    settings: &'a NormalizeSettings,
-    training: &'a Training<'a>,
-}
-
-impl Passes<'_> {
-    fn evenly(&self) -> Result<(BatchCounts, Vec<Pass>), NormalizeError> {
-        let NormalizeSettings { fit, batch_size, rank, .. } = self.settings;
-        let [train, validation, test] = self.indexes;
-        let sorted = |index| Batches::sorted(index, batch_size.get(), *rank);
-        let training = |epoch| {
-            let (order, drop_last) = (fit.window.order, fit.window.drop_last);
-            let order = TrainingOrder { order, drop_last, seed: self.training.seed, epoch };
-            Batches::training(self.rows, train, batch_size.get(), *rank, order)
-        };
-        self.passes(training, &sorted(validation)?, &sorted(test)?)
+/// Refuses windows that no series has the rows for, before anything is made as large as they are.
+fn long_enough(panel: &Panel, wanted: &FitSettings) -> Result<(), NormalizeError> {
+    let WindowSettings { lookback, horizon, min_rows, short, .. } = &wanted.window;
+    let lookback = match short {
+        ShortSeries::Skip => lookback.get(),
+        ShortSeries::Pad => (*min_rows).min(*lookback).get(),
+    };
+    let series = spans::series(panel);
+    let longest = series.iter().map(|s| s.end - s.start).max().unwrap_or(0);
+    let horizon = horizon.get();
+    if longest < lookback.saturating_add(horizon) {
+        return Err(NormalizeError::SeriesTooShort { lookback, horizon, longest });
     }
-
-    fn by_time(&self, panel: &Panel) -> Result<(BatchCounts, Vec<Pass>), NormalizeError> {
-        let NormalizeSettings { batch_size, rank, .. } = self.settings;
-        let Rank { rank: _, ranks } = *rank;
-        if ranks == 0 || rank.rank >= ranks || batch_size.get() % ranks != 0 {
-            let (batch_size, rank) = (batch_size.get(), rank.rank);
-            return Err(NormalizeError::Ranks { batch_size, rank, ranks });
-        }
-        let pack = |index| {
-            let size = batch_size.get() / ranks;
-            TimeBatches::new(self.rows, index, size, panel.schema()).map(Arc::new)
-        };
-        let [train, validation, test] = self.indexes;
-        let (train, validation, test) = (pack(train)?, pack(validation)?, pack(test)?);
-        let seed = self.training.seed;
-        let training = |epoch| Ok(Batches::by_time(&train, *rank, Some((seed, epoch))));
-        let sorted = |times| Batches::by_time(times, *rank, None);
-        self.passes(training, &sorted(&validation), &sorted(&test))
-    }
-
-    /// Validation once before the first step, each epoch's training and validation, the test.
-    fn passes(
-        &self,
-        training: impl Fn(u32) -> Result<Batches, NormalizeError>,
-        validation: &Batches,
-        test: &Batches,
-    ) -> Result<(BatchCounts, Vec<Pass>), NormalizeError> {
-        let Training { epochs, resume, .. } = *self.training;
-        let start = resume.unwrap_or(Resume { epoch: 1, batch: 0 });
-        let (validation, test) = (|| validation.clone(), || test.clone());
-        let pass = |epoch, phase, index, batches| Pass { epoch, phase, index, batches, first: 0 };
-        let mut passes = Vec::new();
-        if resume.is_none() {
-            passes.push(pass(0, Phase::Validation, 1, validation()));
-        }
-        for epoch in start.epoch..=epochs {
-            let first = if epoch == start.epoch { start.batch } else { 0 };
-            passes.push(Pass { first, ..pass(epoch, Phase::Train, 0, training(epoch)?) });
-            passes.push(pass(epoch, Phase::Validation, 1, validation()));
-        }
-        passes.push(pass(epochs, Phase::Test, 2, test()));
-        let counts = BatchCounts {
-            train: training(1)?.len(),
-            validation: validation().len(),
-            test: test().len(),
-            predict: 0,
-        };
-        Ok((counts, passes))
-    }
+    Ok(())
 }
 
 fn counts(rows: &Rows, shape: Shape, split: &Split, parts: &[WindowIndex; 3]) -> WindowCounts {

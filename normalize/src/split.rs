@@ -231,8 +231,8 @@ impl Split {
         let from = if train_start == 0 { i64::MIN } else { at(train_start) };
         Split {
             train: TrainSplit { part: part(from, at(train_end)) },
-            validation: part(at(train_end + embargo), at(test_start)),
-            test: part(at(test_start + embargo), test_end.map_or(i64::MAX, at)),
+            validation: part(at(train_end.saturating_add(embargo)), at(test_start)),
+            test: part(at(test_start.saturating_add(embargo)), test_end.map_or(i64::MAX, at)),
         }
     }
 

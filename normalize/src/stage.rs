@@ -108,16 +108,20 @@ impl Stage for Normalize {
         emit: &mut Emit<'_, Lease<BatchSlot>>,
     ) -> Result<Flow, NormalizeError> {
         // This thread fills too, while it has nothing to send.
-        let pool = thread_pool_here("normalize", self.settings.threads);
-        let prepared = pool.install(|| Prepared::new(&panel, &self.settings))?;
+        let pool = thread_pool_here("normalize", self.settings.threads)?;
+        let next = emit.next();
+        let prepared = pool.install(|| Prepared::new(&panel, &self.settings, next))?;
+        let Some(prepared) = prepared else { return Ok(Flow::Stop) };
         // The scaled copy is all that is needed from here on; a memory-mapped panel gives its
         // pages back.
         drop(panel);
         let Prepared { rows, shape, plan, indexes, passes } = prepared;
-        let mut filler = Filler::new(&rows, shape, plan.schema.padding, plan.batch_size);
         let make_slots = self.make_slots.take().expect("a line loads one panel");
-        let slots = make_slots(filler.layout()).map_err(NormalizeError::Slots)?;
-        for pass in &passes {
+        // Slots first: whoever makes them knows whether there is room for batches of this size.
+        let layout = Filler::layout_of(&rows, shape, plan.batch_size);
+        let slots = make_slots(layout).map_err(NormalizeError::Slots)?;
+        let mut filler = Filler::new(&rows, shape, plan.schema.padding, plan.batch_size);
+        for pass in passes.iter(&rows, &indexes) {
             let index = &indexes[pass.index];
             for batch in pass.first..pass.batches.len() {
                 let Some(mut slot) = emit.take(&slots) else { return Ok(Flow::Stop) };

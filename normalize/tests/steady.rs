@@ -214,7 +214,7 @@ fn through_the_filler(settings: &FitSettings, pool: &rayon::ThreadPool) -> u64 {
 
 #[test]
 fn a_batch_costs_no_allocation() {
-    let pool = thread_pool_here("fill", size(2));
+    let pool = thread_pool_here("fill", size(2)).unwrap();
     for (what, settings) in variants() {
         assert_eq!(through_the_stage(&settings, false), 0, "{what}: by the stage");
         if settings.window.order == WindowOrder::Global {

@@ -77,7 +77,7 @@ pub(crate) struct Common {
     /// Print the result as one JSON object, the last line on stdout
     #[arg(long)]
     pub(crate) json: bool,
-    /// Say nothing but errors
+    /// Say nothing but errors, and how to go on with a run that was interrupted
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Say also what is of no concern as long as all goes well

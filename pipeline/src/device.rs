@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use millstream_normalize::MakeSlots;
 use millstream_prefetch::{
-    Consumer, Device, DeviceChoice, DeviceError, PrefetchSettings, Ring, choose,
+    Consumer, Device, DeviceChoice, DeviceError, PrefetchSettings, Ring, check_room, choose,
 };
 use std::error::Error;
 
@@ -25,8 +25,10 @@ pub(crate) fn ring(
     settings: &PrefetchSettings,
 ) -> Result<(Ring, MakeSlots), Failure> {
     let ring = Ring::open(device, settings.depth)?;
-    let slots = ring.slots();
-    let make_slots =
-        Box::new(move |layout| slots(layout).map_err(Box::<dyn Error + Send + Sync>::from));
+    let (slots, depth) = (ring.slots(), settings.depth);
+    let make_slots = Box::new(move |layout| {
+        check_room(layout, depth)?;
+        slots(layout).map_err(Box::<dyn Error + Send + Sync>::from)
+    });
     Ok((ring, make_slots))
 }

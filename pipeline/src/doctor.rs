@@ -64,7 +64,9 @@ pub(crate) fn table(findings: &[Finding]) -> String {
 
 fn libtorch() -> Finding {
     // What the program really loaded, not what a variable says.
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let maps = fs::read("/proc/self/maps").unwrap_or_default();
+    // Names of files need not be text.
+    let maps = String::from_utf8_lossy(&maps);
     let mut files = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).map(Path::new);
     let Some(library) = files.find(|path| path.ends_with("libtorch_cpu.so")) else {
         return Finding::missing("libtorch", "not loaded; run `cargo xtask setup`");

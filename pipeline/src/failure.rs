@@ -1,16 +1,18 @@
 //! What goes wrong, as one line and an exit code.
 
+use crate::secrets::hide;
 use millstream_loader::LoadError;
 use millstream_normalize::NormalizeError;
 use millstream_predictor::PredictError;
-use millstream_prefetch::{CudaError, DeviceError};
+use millstream_prefetch::{CudaError, DeviceError, NoRoom};
 use millstream_stage::PipelineError;
 use millstream_trainer::TrainError;
-use std::{error::Error, fmt, process::ExitCode};
+use std::{error::Error, fmt};
 
 /// The documented exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
+    Done = 0,
     Other = 1,
     Settings = 2,
     Data = 3,
@@ -18,16 +20,11 @@ pub(crate) enum Code {
     Interrupted = 5,
 }
 
-impl From<Code> for ExitCode {
-    fn from(code: Code) -> ExitCode {
-        ExitCode::from(code as u8)
-    }
-}
-
 impl Code {
     /// What kind of thing went wrong, in a word.
     fn name(self) -> &'static str {
         match self {
+            Code::Done => "done",
             Code::Other => "other",
             Code::Settings => "settings",
             Code::Data => "data",
@@ -80,7 +77,20 @@ impl fmt::Display for Failure {
             }
             cause = error.source();
         }
-        f.write_str(&line.lines().collect::<Vec<_>>().join(" "))
+        let line = line.lines().collect::<Vec<_>>().join(" ");
+        f.write_str(&short(&hide(&line)))
+    }
+}
+
+/// A line that a person can read: of one with a megabyte of somebody's text in it, both ends.
+fn short(line: &str) -> String {
+    const END: usize = 1000;
+    let ends = (line.char_indices().nth(END), line.char_indices().rev().nth(END));
+    match ends {
+        (Some((first, _)), Some((last, _))) if first < last => {
+            format!("{} … {}", &line[..first], &line[last..])
+        }
+        _ => line.to_owned(),
     }
 }
 
@@ -167,11 +177,14 @@ fn normalize_code(error: &NormalizeError) -> Code {
         | NormalizeError::ForecastColumns(_)
         | NormalizeError::Glob { .. }
         | NormalizeError::NoSuchFold { .. }
+        | NormalizeError::NoRoom { .. }
         | NormalizeError::NoTarget
         | NormalizeError::Ranks { .. }
         | NormalizeError::TargetName(_)
+        | NormalizeError::Threads(_)
         | NormalizeError::TooManyFolds { .. }
         | NormalizeError::WideTime { .. } => Code::Settings,
+        NormalizeError::Slots(source) if source.is::<NoRoom>() => Code::Settings,
         NormalizeError::Slots(_) => Code::Device,
         _ => Code::Data,
     }

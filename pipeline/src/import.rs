@@ -2,16 +2,16 @@
 
 use crate::{
     cli::ImportArgs,
-    failure::Failure,
-    interrupt, print_json,
+    failure::{Code, Failure},
+    interrupt,
+    messages::print_json,
     progress::{Display, grouped},
     settings::Settings,
     trace::Trace,
     warnings_on,
 };
-use millstream_loader::ImportReport;
+use millstream_loader::{ImportReport, LoadError};
 use serde::Serialize;
-use std::process::ExitCode;
 
 /// The JSON result of `import`.
 #[derive(Debug, Serialize)]
@@ -22,17 +22,18 @@ struct Imported<'a> {
 }
 
 /// Reads the source anew, or with `--verify` checks the cache.
-pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn import(args: &ImportArgs) -> Result<Code, Failure> {
     let settings = Settings::load(args.common.config.as_deref(), &args.common.set)?;
     settings.check_effects("source")?;
     let settings = settings.with_absolute_paths();
     let display = Display::new(args.common.quiet);
     let warnings = warnings_on(&display);
-    let _trace = Trace::start(args.common.verbose, None);
+    let _trace = Trace::start(args.common.verbose);
     if settings.source.cache.is_empty() {
         return Err(Failure::settings("source.cache is empty, so there is nowhere to import to"));
     }
-    interrupt::on_interrupt()?;
+    interrupt::on_interrupt(&args.common)?;
+    interrupt::nothing_to_save(LoadError::Interrupted.to_string());
     // Rows can be read before it is known what will be forecast.
     let required = match settings.origin("target.columns") {
         Some(_) => settings.required_columns(),
@@ -60,5 +61,5 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
             report.seconds,
         ));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::Done)
 }

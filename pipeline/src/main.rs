@@ -2,31 +2,39 @@
 //!
 //! Settings and flags come in, lines are wired and run, results go out: messages and bars on
 //! stderr, results on stdout, one documented exit code.
+// They panic when nobody can be told; see messages.rs.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
 mod device;
 mod doctor;
+mod ending;
 mod failure;
 mod import;
 mod interrupt;
 mod loading_bar;
 mod memory;
+mod messages;
 mod output;
 mod predict;
 mod progress;
 mod report;
 mod run_dir;
 mod runs;
+mod secrets;
 mod settings;
 mod summary;
 mod threads;
 mod trace;
 mod train;
 mod training_bar;
+mod unsaved;
 
 use clap::{CommandFactory, Parser};
-use cli::{Cli, Command, PredictArgs, TrainArgs};
+use cli::{Cli, Command, Common, PredictArgs, TrainArgs};
+use ending::LastWords;
 use failure::{Code, Failure};
+use messages::{print, print_json, tell, tell_error};
 use millstream_stage::Warnings;
 use predict::{Asked, Predicted, Watch};
 use progress::Display;
@@ -34,51 +42,80 @@ use report::Report;
 use serde::Serialize;
 use settings::Settings;
 use std::{
-    io::{IsTerminal, Write, stderr, stdout},
-    process::ExitCode,
+    io::{IsTerminal, stderr, stdout},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     time::Instant,
 };
 use trace::Trace;
 use train::Trained;
 
-fn main() -> ExitCode {
+fn main() {
     memory::keep_freed();
+    ending::tell_panics_without_secrets();
+    // Nothing that a panic left half done is looked at again.
+    let code = catch_unwind(AssertUnwindSafe(command)).unwrap_or(Code::Other as u8);
+    ending::end(code)
+}
+
+/// Runs the command that the flags name, to its exit code.
+fn command() -> u8 {
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(error) => return usage(&error),
     };
     let json = command.json();
-    match run(command) {
-        Ok(code) => code,
-        Err(failure) => {
-            if json && let Err(error) = print_json(&failure.to_json()) {
-                eprintln!("error: {error}");
+    let failure = match catch_unwind(AssertUnwindSafe(|| run(command))) {
+        Ok(Ok(code)) => return code as u8,
+        Ok(Err(failure)) => failure,
+        // It has been told on stderr, by the hook.
+        Err(_) => {
+            let failure = ending::defect();
+            if json {
+                drop(print_json(&failure.to_json()));
             }
-            let colour = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            let error = if colour { "\u{1b}[31merror\u{1b}[0m" } else { "error" };
-            eprintln!("{error}: {failure}");
-            failure.code.into()
+            return failure.code as u8;
         }
+    };
+    // Where a second Ctrl-C ends the process, what it disturbed is not told any more.
+    let last = LastWords::claim();
+    if json && let Err(error) = print_json(&failure.to_json()) {
+        tell_error(&error.to_string());
     }
+    tell_error(&failure.to_string());
+    last.end(failure.code as u8)
 }
 
 /// Help and version as asked for, or what is wrong with the flags.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(error: &clap::Error) -> u8 {
+    if !error.use_stderr() {
+        // As clap would: with colours where somebody looks.
+        let text = error.render();
+        let text = if stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() };
+        return match print(&text) {
+            Ok(()) => Code::Done as u8,
+            Err(failure) => {
+                tell_error(&failure.to_string());
+                failure.code as u8
+            }
+        };
+    }
     // Flags that cannot be read cannot say what they ask for, but this one can be seen.
-    if error.use_stderr() && std::env::args_os().any(|flag| flag == "--json") {
+    if std::env::args_os().any(|flag| flag == "--json") {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
         let line = line.strip_prefix("error: ").unwrap_or(line).to_owned();
         if let Err(error) = print_json(&Failure::settings(line).to_json()) {
-            eprintln!("error: {error}");
+            tell_error(&error.to_string());
         }
     }
-    // Nothing is left to do where even that cannot be written.
-    drop(error.print());
-    if error.use_stderr() { Code::Settings.into() } else { ExitCode::SUCCESS }
+    let text = error.render();
+    let text = if stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
+    tell(secrets::hide(&text).trim_end());
+    Code::Settings as u8
 }
 
-fn run(command: Command) -> Result<ExitCode, Failure> {
+fn run(command: Command) -> Result<Code, Failure> {
     match command {
         Command::Pipeline(args) => pipeline(&args, true),
         Command::Train(args) => pipeline(&args, false),
@@ -93,62 +130,89 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
                 print(&doctor::table(&findings))?;
             }
             let lacks = doctor::lacks_what_is_asked(&findings);
-            Ok(if lacks { Code::Device.into() } else { ExitCode::SUCCESS })
+            Ok(if lacks { Code::Device } else { Code::Done })
         }
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "millstream", &mut stdout());
-            Ok(ExitCode::SUCCESS)
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "millstream", &mut script);
+            print(&String::from_utf8_lossy(&script))?;
+            Ok(Code::Done)
         }
     }
 }
 
 /// `train`, and for `pipeline` the forecasts of what it trained.
-fn pipeline(args: &TrainArgs, and_predict: bool) -> Result<ExitCode, Failure> {
+fn pipeline(args: &TrainArgs, and_predict: bool) -> Result<Code, Failure> {
     let begun = Instant::now();
     let display = Display::new(args.common.quiet);
-    let (warnings, stop) = (warnings_on(&display), interrupt::on_interrupt()?);
+    let (warnings, stop) = (warnings_on(&display), interrupt::on_interrupt(&args.common)?);
     let watch = Watch { display: &display, warnings: &warnings, stop: &stop };
     let trained = train::train(args, watch)?;
-    run_dir::keep_warnings(&trained.run, &warnings)?;
-    let predicted = if and_predict && !trained.interrupted {
+    let report = |predicted: Option<&Predicted>, show: Option<&Common>| {
+        run_dir::keep_warnings(&trained.run, &warnings)?;
+        let (lines, seconds) = (warnings.all(), begun.elapsed().as_secs_f64());
+        let report = Report::new(&trained, predicted, &lines, seconds);
+        let json = serde_json::to_vec_pretty(&report).map_err(|e| Failure::new(Code::Other, e))?;
+        run_dir::write_whole(&trained.run.join("report.json"), &json)?;
+        match show {
+            Some(common) if common.json => print_json(&report),
+            Some(common) if !common.quiet => print(&summary::table(&report)),
+            _ => Ok(()),
+        }
+    };
+    let forecasts = if and_predict && !trained.interrupted {
+        interrupt::nothing_to_save(format!("interrupted; {}", forecast_later(&trained.run)));
+        // What was trained is there, whatever becomes of the forecasts.
+        report(None, None)?;
         let display = Display::new(args.common.quiet);
         let watch = Watch { display: &display, ..watch };
         predict_what_was_trained(&trained, watch)?
     } else {
-        None
+        Forecasts::None
     };
-    run_dir::keep_warnings(&trained.run, &warnings)?;
-    let (lines, seconds) = (warnings.all(), begun.elapsed().as_secs_f64());
-    let report = Report::new(&trained, predicted.as_ref(), &lines, seconds);
-    let json = serde_json::to_vec_pretty(&report).map_err(|e| Failure::new(Code::Other, e))?;
-    run_dir::write_whole(&trained.run.join("report.json"), &json)?;
-    if args.common.json {
-        print_json(&report)?;
-    } else if !args.common.quiet {
-        print(&summary::table(&report))?;
-    }
+    let predicted =
+        if let Forecasts::Made(predicted) = &forecasts { Some(predicted) } else { None };
+    report(predicted, Some(&args.common))?;
+    // This is told to a person who asked for quiet, too: it is how the work is not lost.
     if trained.interrupted {
-        display.say(&format!(
-            "interrupted; go on with: millstream train --resume {}",
-            trained.run.display()
-        ));
+        tell(&format!("interrupted; {}", train::go_on_later(&trained.run)));
+    } else if forecasts.were_interrupted() {
+        tell(&format!("interrupted; {}", forecast_later(&trained.run)));
     }
-    let interrupted = trained.interrupted || predicted.as_ref().is_some_and(|p| p.interrupted);
-    Ok(exit_code(interrupted))
+    Ok(exit_code(trained.interrupted || forecasts.were_interrupted()))
 }
 
-/// The forecasts of a run's test part; `None` where it has none.
-fn predict_what_was_trained(
-    trained: &Trained,
-    watch: Watch<'_>,
-) -> Result<Option<Predicted>, Failure> {
+fn forecast_later(run: &Path) -> String {
+    format!("the model is trained; forecast with: millstream predict --run {}", run.display())
+}
+
+/// What became of the forecasts of a run's test part.
+enum Forecasts {
+    Made(Predicted),
+    /// It has none, or none were asked for.
+    None,
+    Interrupted,
+}
+
+impl Forecasts {
+    fn were_interrupted(&self) -> bool {
+        match self {
+            Forecasts::Made(predicted) => predicted.interrupted,
+            Forecasts::None => false,
+            Forecasts::Interrupted => true,
+        }
+    }
+}
+
+fn predict_what_was_trained(trained: &Trained, watch: Watch<'_>) -> Result<Forecasts, Failure> {
     let settings = trained.settings.clone();
     match predict::predict_run(&trained.run, settings, &Asked::default(), watch) {
         Err(failure) if failure.is_nothing_to_forecast() => {
             watch.warnings.warn(failure.to_string());
-            Ok(None)
+            Ok(Forecasts::None)
         }
-        predicted => predicted.map(Some),
+        Err(failure) if failure.code == Code::Interrupted => Ok(Forecasts::Interrupted),
+        predicted => predicted.map(Forecasts::Made),
     }
 }
 
@@ -160,11 +224,12 @@ struct PredictResult<'a> {
     warnings: Vec<String>,
 }
 
-fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
+fn predict(args: &PredictArgs) -> Result<Code, Failure> {
     let display = Display::new(args.common.quiet);
-    let (warnings, stop) = (warnings_on(&display), interrupt::on_interrupt()?);
-    let _trace = Trace::start(args.common.verbose, None);
+    let (warnings, stop) = (warnings_on(&display), interrupt::on_interrupt(&args.common)?);
+    let _trace = Trace::start(args.common.verbose);
     let watch = Watch { display: &display, warnings: &warnings, stop: &stop };
+    interrupt::nothing_to_save("interrupted; nothing was written".to_owned());
     let predicted = predict::predict(args, watch)?;
     // The forecasts are there; a run that cannot be written to is no reason to call that a failure.
     if let Err(failure) = run_dir::keep_warnings(&predicted.run, &warnings) {
@@ -184,15 +249,6 @@ fn warnings_on(display: &Display) -> Warnings {
     Warnings::telling(move |line| display.say(&format!("warning: {line}")))
 }
 
-fn exit_code(interrupted: bool) -> ExitCode {
-    if interrupted { Code::Interrupted.into() } else { ExitCode::SUCCESS }
-}
-
-fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string(value).map_err(|error| Failure::new(Code::Other, error))?;
-    print(&format!("{json}\n"))
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    stdout().write_all(text.as_bytes()).map_err(|error| Failure::new(Code::Other, error))
+fn exit_code(interrupted: bool) -> Code {
+    if interrupted { Code::Interrupted } else { Code::Done }
 }

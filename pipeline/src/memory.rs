@@ -24,7 +24,9 @@ pub(crate) fn keep_freed() {}
 
 /// The most memory this process ever had, in MB.
 pub(crate) fn peak_rss_mb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // The name of the program is in it, and need not be text.
+    let status = std::fs::read("/proc/self/status").unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
     let kib = status.lines().find_map(|line| {
         line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<f64>().ok()
     });

@@ -4,8 +4,9 @@ use crate::{
     cli::PredictArgs,
     device::{device, ring},
     failure::Failure,
-    output,
+    interrupt, output,
     progress::{Display, grouped, left_out},
+    report::{path_as_text, some_path_as_text},
     run_dir,
     runs::{self, RunChoice},
     settings::{Override, Settings},
@@ -28,10 +29,12 @@ use std::path::{Path, PathBuf};
 /// The JSON result of `predict`, as documented in DESIGN.md.
 #[derive(Debug, Serialize)]
 pub(crate) struct Predicted {
+    #[serde(serialize_with = "path_as_text")]
     pub(crate) run: PathBuf,
     pub(crate) rows: u64,
     pub(crate) series: u64,
     pub(crate) skipped: u64,
+    #[serde(serialize_with = "some_path_as_text")]
     pub(crate) output: Option<PathBuf>,
     /// Of the rows, those that forecast a time which the data has not reached.
     pub(crate) to_come: u64,
@@ -151,6 +154,7 @@ pub(crate) fn predict_run(
         let warn_of_left_out = asked.warn_of_left_out;
         Box::new(move |progress: &PredictProgress| match progress {
             PredictProgress::Started { plan } => {
+                interrupt::is_under_way();
                 let left_out = left_out(&plan.windows).filter(|_| warn_of_left_out);
                 plan.warnings.iter().cloned().chain(left_out).for_each(|line| warnings.warn(line));
             }

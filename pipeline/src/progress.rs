@@ -3,7 +3,7 @@
 //! A [`Display`] says lines and draws the one bar; what the bar shows of a load or a training run is
 //! in `loading_bar.rs` and `training_bar.rs`. Bars are made for terminals of 60 columns and more.
 
-use crate::{loading_bar::LoadingBar, training_bar::TrainingBar};
+use crate::{loading_bar::LoadingBar, messages::tell, training_bar::TrainingBar};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use millstream_stage::WindowCounts;
 use std::{
@@ -30,9 +30,9 @@ impl Display {
     /// One line that stays.
     pub(crate) fn say(&self, line: &str) {
         if self.terminal {
-            self.bar.suspend(|| eprintln!("{line}"));
+            self.bar.suspend(|| tell(line));
         } else if !self.quiet {
-            eprintln!("{line}");
+            tell(line);
         }
     }
 

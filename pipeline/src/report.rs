@@ -5,12 +5,13 @@ use crate::{memory::peak_rss_mb, predict::Predicted, train::Trained};
 use millstream_stage::{StageReport, TargetKind};
 use millstream_trainer::{Baseline, EpochLoss, Figures, Metrics};
 use serde::{Serialize, Serializer};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a run found. Figures that were not reached are null; see [`Metrics`] for what they mean.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report<'a> {
     /// The run directory.
+    #[serde(serialize_with = "path_as_text")]
     pub(crate) run: &'a Path,
     /// Whether it was cut short, to be resumed.
     pub(crate) interrupted: bool,
@@ -93,4 +94,23 @@ fn rate(samples: u64, seconds: f64) -> f64 {
 
 fn by_name<S: Serializer>(stages: &[&StageReport], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(stages.iter().map(|stage| (&stage.name, stage)))
+}
+
+/// A path in JSON, which is text: what is none in its name is replaced.
+pub(crate) fn path_as_text<S: Serializer>(
+    path: &impl AsRef<Path>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.as_ref().display())
+}
+
+/// The same of a path that need not be there.
+pub(crate) fn some_path_as_text<S: Serializer>(
+    path: &Option<PathBuf>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match path {
+        Some(path) => path_as_text(path, serializer),
+        None => serializer.serialize_none(),
+    }
 }

@@ -9,6 +9,7 @@ mod error;
 mod fit;
 mod keys;
 mod layer;
+mod limits;
 mod no_effect;
 mod origin;
 mod shape;
@@ -111,8 +112,11 @@ impl Settings {
     /// These settings with the paths of the source made absolute, so that a run finds its rows from
     /// wherever it is gone on with.
     pub(crate) fn with_absolute_paths(mut self) -> Self {
-        // A folder that cannot be found out leaves paths as they are, and they may still work.
-        let Ok(here) = std::env::current_dir() else { return self };
+        // A folder that cannot be found out, or has a name that is no text, leaves paths as they
+        // are: they work from here.
+        let Some(here) = std::env::current_dir().ok().filter(|here| here.to_str().is_some()) else {
+            return self;
+        };
         if let Some(path) = &self.source.path {
             self.source.path = Some(absolute(&here, path));
         }
@@ -174,7 +178,9 @@ impl Settings {
             }
         };
         let origins = given.into_iter().map(|(key, given)| (key, given.origin)).collect();
-        Ok(Settings { origins, ..settings })
+        let settings = Settings { origins, ..settings };
+        limits::check(&settings)?;
+        Ok(settings)
     }
 
     /// Who gave a setting its value; `None` for a default.

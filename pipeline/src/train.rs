@@ -11,6 +11,7 @@ use crate::{
     settings::Settings,
     threads::share,
     trace::Trace,
+    unsaved::NewRun,
 };
 use crossbeam_channel::Receiver;
 use millstream_loader::{Loader, Refresh};
@@ -18,7 +19,7 @@ use millstream_normalize::{MakeSlots, Normalize, NormalizeSettings, Purpose, Ran
 use millstream_prefetch::Ring;
 use millstream_stage::{Ending, Outcome, Pipeline, StageReport, Warnings};
 use millstream_trainer::{Progress, RunLock, TrainReport, Trainer};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a training run leaves, besides its directory.
 #[derive(Debug)]
@@ -30,6 +31,13 @@ pub(crate) struct Trained {
     pub(crate) interrupted: bool,
     /// Held until all that belongs to the run has been written.
     pub(crate) _lock: RunLock,
+}
+
+const NOTHING_SAVED: &str = "interrupted before the first step; nothing was saved";
+
+/// How a run that was interrupted is gone on with.
+pub(crate) fn go_on_later(run: &Path) -> String {
+    format!("go on with: millstream train --resume {}", run.display())
 }
 
 /// Trains into a new run directory, or goes on with an interrupted run.
@@ -56,6 +64,7 @@ pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failu
 
     let (lock, new_run, resume) = match held {
         Some(lock) => {
+            interrupt::nothing_to_save(format!("interrupted; {}", go_on_later(lock.run_dir())));
             let position = lock.position()?;
             if position.finished {
                 return Err(Failure::settings(format!(
@@ -67,19 +76,28 @@ pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failu
             (lock, None, Some(resume))
         }
         None => {
-            let new = RunDir::create(&settings)?;
+            interrupt::nothing_to_save(NOTHING_SAVED.to_owned());
+            let is_first = !settings.run.dir.exists();
+            let new = interrupt::make_run(
+                || RunDir::create(&settings),
+                |new| NewRun::new(new.path(), is_first),
+            )?;
             (new.lock().clone(), Some(new), None)
         }
     };
     let run = lock.run_dir().to_owned();
-    let spans = args.trace.then(|| run.join("trace.json"));
-    let _trace = Trace::start(args.common.verbose, spans.as_deref());
+    let _trace = if args.trace {
+        Trace::start_with_spans(args.common.verbose, &run.join("trace.json"), warnings)?
+    } else {
+        Trace::start(args.common.verbose)
+    };
 
     let observer = {
         let (mut bar, warnings) = (display.training(), warnings.clone());
         let (display, run) = (display.clone(), run.clone());
         Box::new(move |progress: &Progress| {
             if let Progress::Started { plan, .. } = progress {
+                interrupt::is_under_way();
                 // Not before: a run that finds no data leaves no folder.
                 display.say(&format!("run       {}", run.display()));
                 let left_out = left_out(&plan.windows);
@@ -100,10 +118,7 @@ pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failu
     let Outcome { report, ending, stages } = outcome?;
     if let Some(new_run) = new_run {
         if !report.saved {
-            return Err(Failure::new(
-                Code::Interrupted,
-                "interrupted before the first step; nothing was saved",
-            ));
+            return Err(Failure::new(Code::Interrupted, NOTHING_SAVED));
         }
         new_run.keep();
     }

@@ -51,6 +51,9 @@ pub enum CudaError {
         #[source]
         source: DriverError,
     },
+    /// The system starts no thread for the ring.
+    #[error("the system starts no further thread")]
+    Thread(#[source] std::io::Error),
 }
 
 impl CudaError {

@@ -43,7 +43,7 @@ pub(crate) struct CudaRing {
 impl CudaRing {
     pub(crate) fn new(lane: Arc<Lane>, depth: NonZeroUsize) -> Result<Self, CudaError> {
         let copied = (0..depth.get()).map(|_| lane.host_event()).collect::<Result<Vec<_>, _>>()?;
-        let (copied, returns) = (Pool::new(copied), Returns::start(depth));
+        let (copied, returns) = (Pool::new(copied), Returns::start(depth)?);
         Ok(CudaRing { lane, depth, halves: None, copied, returns })
     }
 
@@ -120,15 +120,15 @@ struct Returns {
 }
 
 impl Returns {
-    fn start(depth: NonZeroUsize) -> Self {
+    fn start(depth: NonZeroUsize) -> Result<Self, CudaError> {
         let (sender, receiver) = bounded(depth.get());
         let fault = Arc::new(OnceLock::new());
         let found = Arc::clone(&fault);
         let thread = thread::Builder::new()
             .name("prefetch-return".to_owned())
             .spawn(move || return_slots(&receiver, &found))
-            .expect("the system can start one thread per ring");
-        Returns { sender: Some(sender), thread: Some(thread), fault }
+            .map_err(CudaError::Thread)?;
+        Ok(Returns { sender: Some(sender), thread: Some(thread), fault })
     }
 
     fn check(&self) -> Result<(), DriverError> {

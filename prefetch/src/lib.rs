@@ -36,6 +36,7 @@ mod half;
 mod lane;
 mod pinned;
 mod ring;
+mod room;
 mod settings;
 mod simulator;
 
@@ -43,6 +44,7 @@ pub use crate::{
     cuda::{CudaDevice, CudaError, cuda_devices},
     device::{Consumer, Device, DeviceError, choose},
     ring::{Ring, host_slots},
+    room::{NoRoom, check_room},
     settings::{DeviceChoice, PrefetchSettings, Residency, UnknownDevice},
     simulator::SimulatorError,
 };

@@ -60,6 +60,26 @@ pub struct BatchLayout {
 }
 
 impl BatchLayout {
+    /// Bytes of one window in a slot, however large the settings that it is made of.
+    #[must_use]
+    pub fn window_bytes(&self) -> u128 {
+        let [lookback, features] = [self.lookback, self.features].map(|n| n as u128);
+        let [horizon, targets] = [self.horizon, self.targets].map(|n| n as u128);
+        let padding = if self.extras.padding { lookback + 1 } else { 0 };
+        let segments = if self.extras.segments { lookback } else { 0 };
+        let labels = (horizon + 1).saturating_mul(targets);
+        let values = lookback.saturating_mul(features).saturating_add(labels + padding + segments);
+        values.saturating_mul(size_of::<f32>() as u128)
+    }
+
+    /// Bytes of a slot, but for what aligns its parts.
+    #[must_use]
+    pub fn bytes(&self) -> u128 {
+        // The batch's times and series codes lie beside its values.
+        let beside = (size_of::<u32>() + size_of::<i64>()) as u128;
+        (self.window_bytes().saturating_add(beside)).saturating_mul(self.batch_size as u128)
+    }
+
     /// Values of one window's inputs.
     #[must_use]
     pub fn window(&self) -> usize {

@@ -68,6 +68,7 @@
 //! ```
 
 mod batch;
+mod bytes;
 mod checksums;
 mod counters;
 mod curve;
@@ -92,6 +93,7 @@ pub use crate::{
         BatchLayout, BatchMeta, BatchSlot, DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot,
         Extras, HostMemory, Parts, Place,
     },
+    bytes::Bytes,
     checksums::{ChecksumError, Checksums},
     counters::{Counters, StageReport},
     curve::Curve,
@@ -102,13 +104,13 @@ pub use crate::{
     memory::available_memory,
     names::{NameError, NamePattern},
     panel::{ColumnKind, Panel, PanelError, PanelSchema, Piece, TimeKind},
-    part::{Emit, Ending, Flow, Item, Sink, Source, Stage},
+    part::{Emit, Ending, Flow, Item, Next, Sink, Source, Stage},
     plan::{BatchCounts, DataSchema, Padding, Phase, Plan, Tag, TargetKind, WindowCounts},
     scaling::{
         ColumnScaling, CrossSection, Fit, Missing, Reference, Relative, Scaling, SeriesFits,
     },
     shard::{Shard, shard_schema},
-    threads::{thread_pool, thread_pool_here},
+    threads::{NoThreads, thread_pool, thread_pool_here},
     warnings::Warnings,
     whole_file::{WholeFile, has_partial_files, is_at, remove_leftovers, sync_folder, write_whole},
     whole_folder::{folder_aside, make_folder, partial_folder, replace_folder, restore_folder},

@@ -14,6 +14,7 @@ use crate::{
 use crossbeam_channel::Receiver;
 use std::{
     error::Error,
+    io,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
     thread::{self, JoinHandle},
@@ -32,8 +33,14 @@ pub struct Pipeline<T> {
 
 struct Running {
     counters: Arc<Counters>,
-    handle: JoinHandle<Result<(), BoxError>>,
+    /// An error where the system gave it no thread; its neighbours then see that it is gone.
+    handle: Result<JoinHandle<Result<(), BoxError>>, NoThread>,
 }
+
+/// The system does not start a thread for a part.
+#[derive(Debug, thiserror::Error)]
+#[error("the system starts no further thread")]
+struct NoThread(#[source] io::Error);
 
 /// What a line leaves behind.
 #[derive(Debug)]
@@ -147,7 +154,11 @@ impl<T: Item> Pipeline<T> {
         let mut stages = Vec::with_capacity(running.len() + 1);
         let (mut cause, mut panic) = (None, None);
         for part in running {
-            match part.handle.join() {
+            let ended = match part.handle {
+                Ok(handle) => handle.join(),
+                Err(error) => Ok(Err(error.into())),
+            };
+            match ended {
                 Ok(Ok(())) => {}
                 Ok(Err(source)) => {
                     let stage = part.counters.name().to_owned();
@@ -232,9 +243,6 @@ fn receive<R>(counters: &Counters, started: &mut bool, wait: impl FnOnce() -> R)
 fn spawn(
     name: &str,
     part: impl FnOnce() -> Result<(), BoxError> + Send + 'static,
-) -> JoinHandle<Result<(), BoxError>> {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(part)
-        .expect("the system can start one thread per stage")
+) -> Result<JoinHandle<Result<(), BoxError>>, NoThread> {
+    thread::Builder::new().name(name.to_owned()).spawn(part).map_err(NoThread)
 }

@@ -8,7 +8,8 @@ use crate::{
     lease::{Lease, Pool},
     link::Outlet,
 };
-use std::error::Error;
+use crossbeam_channel::{Receiver, TryRecvError};
+use std::{convert::Infallible, error::Error};
 
 /// Something that travels along a line.
 pub trait Item: Send + 'static {
@@ -133,6 +134,13 @@ impl<'a, T: Item> Emit<'a, T> {
         self.waiting(|| pool.take_until(gone))
     }
 
+    /// Tells whether the next stage is gone, from any thread: for a stage that works long on one
+    /// item and has nothing to send meanwhile.
+    #[must_use]
+    pub fn next(&self) -> Next<'a> {
+        Next { gone: self.outlet.gone() }
+    }
+
     fn waiting<R>(&mut self, wait: impl FnOnce() -> R) -> R {
         let _span = tracing::trace_span!("wait_out").entered();
         let clock = Clock::start();
@@ -145,5 +153,19 @@ impl<'a, T: Item> Emit<'a, T> {
 
     pub(crate) fn waited(&self) -> std::time::Duration {
         self.waited
+    }
+}
+
+/// The next stage, as seen by one that is busy. See [`Emit::next`].
+#[derive(Debug, Clone, Copy)]
+pub struct Next<'a> {
+    gone: &'a Receiver<Infallible>,
+}
+
+impl Next<'_> {
+    /// Whether there is nobody left to work for: return `Ok(Flow::Stop)` at once.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.gone.try_recv() == Err(TryRecvError::Disconnected)
     }
 }

@@ -1,7 +1,19 @@
 //! Named thread pools: one per stage, so that a profile or `top -H` says who works.
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::num::NonZeroUsize;
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use std::{error::Error, io, num::NonZeroUsize};
+
+/// The system does not give a stage its threads.
+#[derive(Debug, thiserror::Error)]
+#[error("the system does not start the {threads} threads of {name}; use fewer")]
+pub struct NoThreads {
+    /// The stage.
+    pub name: String,
+    /// How many it wants.
+    pub threads: NonZeroUsize,
+    /// Why not.
+    pub source: io::Error,
+}
 
 /// Makes a rayon pool whose threads are called `name-0`, `name-1`, …
 ///
@@ -13,12 +25,7 @@ use std::num::NonZeroUsize;
 /// When the system cannot start the threads.
 #[must_use]
 pub fn thread_pool(name: &str, threads: NonZeroUsize) -> ThreadPool {
-    let name = name.to_owned();
-    ThreadPoolBuilder::new()
-        .num_threads(threads.get())
-        .thread_name(move |index| format!("{name}-{index}"))
-        .build()
-        .expect("the system can start a stage's threads")
+    builder(name, threads).build().expect("the system can start a stage's threads")
 }
 
 /// As [`thread_pool`], but the calling thread is one of the pool's threads: `pool.install` then
@@ -28,15 +35,25 @@ pub fn thread_pool(name: &str, threads: NonZeroUsize) -> ThreadPool {
 /// rayon keeps a few kilobytes for such a pool until the process ends, so this is for threads that
 /// live as long as their pool.
 ///
-/// # Panics
+/// # Errors
 /// When the system cannot start the threads.
-#[must_use]
-pub fn thread_pool_here(name: &str, threads: NonZeroUsize) -> ThreadPool {
-    let owned = name.to_owned();
+pub fn thread_pool_here(name: &str, threads: NonZeroUsize) -> Result<ThreadPool, NoThreads> {
+    let here = builder(name, threads).use_current_thread().build();
+    let is_of_system = |error: &ThreadPoolBuildError| error.source().is_some();
+    let made = match here {
+        Err(error) if !is_of_system(&error) => builder(name, threads).build(),
+        made => made,
+    };
+    made.map_err(|error| {
+        // It names no kind, but has the system's error where that is what failed.
+        let source = io::Error::other(error.to_string());
+        NoThreads { name: name.to_owned(), threads, source }
+    })
+}
+
+fn builder(name: &str, threads: NonZeroUsize) -> ThreadPoolBuilder {
+    let name = name.to_owned();
     ThreadPoolBuilder::new()
         .num_threads(threads.get())
-        .thread_name(move |index| format!("{owned}-{index}"))
-        .use_current_thread()
-        .build()
-        .unwrap_or_else(|_| thread_pool(name, threads))
+        .thread_name(move |index| format!("{name}-{index}"))
 }

@@ -318,3 +318,48 @@ fn stage_threads_carry_the_stage_name() {
         Pipeline::from("loader", NameOnce(true), 1).run("sink", Keep(String::new())).unwrap();
     assert_eq!(outcome.report, "loader");
 }
+
+/// Works on its one item for as long as somebody waits for it.
+struct Tireless;
+
+impl Stage for Tireless {
+    type In = Number;
+    type Out = Number;
+    type Error = Bad;
+    fn process(&mut self, _: Number, emit: &mut Emit<'_, Number>) -> Result<Flow, Bad> {
+        while !emit.next().is_gone() {
+            thread::yield_now();
+        }
+        Ok(Flow::Stop)
+    }
+}
+
+#[test]
+fn a_stage_that_has_nothing_to_send_yet_sees_that_the_next_is_gone() {
+    for depth in DEPTHS {
+        let (done, ended) = mpsc::channel();
+        thread::spawn(move || {
+            let alive = Arc::new(AtomicUsize::new(0));
+            let count =
+                Count { next: 0, until: 3, trouble: Trouble::None, _alive: Alive::new(&alive) };
+            let sum = Sum {
+                total: 0,
+                stop_at: None,
+                trouble: Trouble::None,
+                finished: Arc::default(),
+                _alive: Alive::new(&alive),
+            };
+            let (stop, stopped) = crossbeam_channel::bounded(1);
+            stop.send(()).unwrap();
+            let twice = Twice { trouble: Trouble::None, _alive: Alive::new(&alive) };
+            let outcome = Pipeline::from("count", count, depth)
+                .then("tireless", Tireless)
+                .then("twice", twice)
+                .stop_on(stopped)
+                .run("sum", sum)
+                .unwrap();
+            done.send(outcome.ending).unwrap();
+        });
+        assert_eq!(ended.recv_timeout(HANG).unwrap(), Ending::Interrupted, "depth {depth}");
+    }
+}

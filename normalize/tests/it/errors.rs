@@ -50,6 +50,19 @@ fn windows_longer_than_every_series() {
     );
     check_accepted(|s| s.fit.window.lookback = size(27));
     check_refused(|s| s.fit.window.horizon = size(50), &["set window.horizon below 28"]);
+    // Whatever is made as large as these would not fit, so nothing is.
+    let most = size(i64::MAX as usize);
+    for kind in [TargetKind::Value, TargetKind::Return, TargetKind::Direction] {
+        check_refused(
+            |s| {
+                s.fit.target.kind = kind;
+                s.fit.window.horizon = most;
+                s.fit.window.lookback = most;
+            },
+            &["window.lookback 9223372036854775807", "the longest has 40"],
+        );
+    }
+    check_refused(|s| split(s).embargo = most.get(), &["split.embargo is 9223372036854775807"]);
 }
 
 /// One series of so many rows.

@@ -229,3 +229,38 @@ fn prediction_reaches_into_the_future_and_sees_what_training_would() {
     };
     assert_eq!(inputs(&predicted, Phase::Predict), inputs(&trained, Phase::Test));
 }
+
+/// Has enough after a few batches.
+struct Few(usize);
+
+impl Sink for Few {
+    type In = Lease<BatchSlot>;
+    type Report = ();
+    type Error = Infallible;
+    fn accept(&mut self, _: Lease<BatchSlot>) -> Result<Flow, Infallible> {
+        self.0 -= 1;
+        Ok(if self.0 == 0 { Flow::Stop } else { Flow::Continue })
+    }
+    fn finish(self, _: Ending) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+/// Four billion epochs would be a terabyte of passes if they were all made first.
+#[test]
+fn epochs_take_no_memory_before_their_turn() {
+    let split = SplitSettings::default();
+    for order in [WindowOrder::Global, WindowOrder::ByTime] {
+        let purpose =
+            Purpose::Train { split: split.clone(), epochs: u32::MAX, seed: 1, resume: None };
+        let mut settings = settings(purpose);
+        settings.fit.window.order = order;
+        let make: MakeSlots =
+            Box::new(|layout| Ok(Pool::new((0..2).map(|_| BatchSlot::on_heap(layout)))));
+        let outcome = Pipeline::from("loader", Once(Some(table().panel(&[17]))), 1)
+            .then("normalize", Normalize::new(settings, make))
+            .run("few", Few(20))
+            .unwrap();
+        assert_eq!(outcome.ending, Ending::Stopped);
+    }
+}

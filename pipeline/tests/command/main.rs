@@ -3,8 +3,20 @@
 
 mod answers;
 mod bench;
+mod bytes;
 mod figures;
 mod flips;
 mod forecasts;
+mod interrupts;
 mod line;
 mod locked;
+mod running;
+mod secrets;
+mod signals;
+
+#[path = "../../../loader/tests/loader/support"]
+#[expect(dead_code, reason = "the loader's tests use more of it")]
+mod support {
+    pub(super) mod authority;
+    pub(super) mod server;
+}

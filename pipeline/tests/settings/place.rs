@@ -5,6 +5,7 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use std::{
+    ffi::OsString,
     fmt::Write as _,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -16,6 +17,8 @@ use tempfile::TempDir;
 
 /// No run on this data takes a second of CPU; on a busy machine this is far away all the same.
 const HANGS: Duration = Duration::from_secs(60);
+/// What has not ended by then works on something large, and can be stopped.
+const WORKS: Duration = Duration::from_secs(15);
 const SERIES: usize = 24;
 const ROWS: usize = 80;
 
@@ -72,6 +75,41 @@ impl Place {
         let Output { status, stdout, stderr } = output?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) })
+    }
+
+    /// Runs the command with six gigabytes of address space, and stops one that works for long as a
+    /// person does: by Ctrl-C, and again. `Err` when it does not end by that either.
+    pub(crate) fn run_patiently(
+        &self,
+        args: &[String],
+        environment: &[(OsString, OsString)],
+    ) -> Result<Ran, String> {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -v 6000000; exec \"$0\" \"$@\""]);
+        command.arg(env!("CARGO_BIN_EXE_millstream")).args(args);
+        command.current_dir(self.path()).env_remove("LD_LIBRARY_PATH");
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let id = child.id().to_string();
+        let (done, ended) = mpsc::channel();
+        let waiting = thread::spawn(move || done.send(child.wait_with_output().unwrap()));
+        let mut signals = ["-INT", "-INT", "-KILL"].into_iter();
+        let mut killed = false;
+        let Output { status, stdout, stderr } = loop {
+            match ended.recv_timeout(WORKS) {
+                Ok(output) => break output,
+                Err(_) => {
+                    let signal = signals.next().ok_or("it cannot be killed")?;
+                    killed = signal == "-KILL";
+                    drop(Command::new("kill").args([signal, &id]).status());
+                }
+            }
+        };
+        drop(waiting.join().unwrap());
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let ran = Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) };
+        if killed { Err(format!("{args:?} hangs: {}", ran.stderr)) } else { Ok(ran) }
     }
 
     /// Every file below this folder, relative to it.

@@ -265,7 +265,7 @@ impl Case {
     }
 }
 
-fn put(file: &mut toml::Table, key: &str, value: toml::Value) {
+pub(crate) fn put(file: &mut toml::Table, key: &str, value: toml::Value) {
     let (sections, name) = key.rsplit_once('.').unwrap();
     let section = sections.split('.').fold(file, |table, section| {
         let empty = || toml::Value::Table(toml::Table::new());

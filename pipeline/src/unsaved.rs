@@ -1,0 +1,81 @@
+//! Removing the directory of a run that has kept nothing, beside a thread that may be writing to it.
+//!
+//! It takes another name first: from then on nothing can be added to it by its name, and what is in
+//! it can be looked at. A run that got its first checkpoint in the last moment gets its name back.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The directory of a new run.
+#[derive(Debug)]
+pub(crate) struct NewRun {
+    path: PathBuf,
+    /// Whether the folder of all runs was made for it.
+    is_first: bool,
+}
+
+impl NewRun {
+    pub(crate) fn new(path: &Path, is_first: bool) -> Self {
+        NewRun { path: path.to_owned(), is_first }
+    }
+
+    /// Removes the run, unless it has a checkpoint. Best effort: this runs while the process ends.
+    pub(crate) fn remove(&self) {
+        let (run, Some(name)) = (&self.path, self.path.file_name()) else { return };
+        let mut hidden = OsString::from(".");
+        hidden.push(name);
+        hidden.push(".unsaved");
+        let hidden = run.with_file_name(hidden);
+        if has_checkpoint(run) || fs::rename(run, &hidden).is_err() {
+            return;
+        }
+        if has_checkpoint(&hidden) {
+            drop(fs::rename(&hidden, run));
+            return;
+        }
+        drop(fs::remove_dir_all(&hidden));
+        if let (true, Some(runs)) = (self.is_first, run.parent()) {
+            // It goes only when it is empty.
+            drop(fs::remove_dir(runs));
+        }
+    }
+}
+
+fn has_checkpoint(run: &Path) -> bool {
+    let folder = fs::read_dir(run.join("checkpoints")).into_iter().flatten().flatten();
+    let is_whole = |name: OsString| !name.to_string_lossy().contains(".partial");
+    folder.map(|entry| entry.file_name()).any(is_whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_goes_unless_it_has_a_checkpoint() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("runs/2026");
+        fs::create_dir_all(run.join("checkpoints/.last.partial")).unwrap();
+        fs::write(run.join("config.toml"), "").unwrap();
+        fs::create_dir(run.join("checkpoints/best")).unwrap();
+        let new = NewRun::new(&run, true);
+        new.remove();
+        assert!(run.join("config.toml").exists(), "a run with a checkpoint was removed");
+        fs::remove_dir(run.join("checkpoints/best")).unwrap();
+        new.remove();
+        assert!(!folder.path().join("runs").exists(), "something was left");
+        new.remove();
+    }
+
+    #[test]
+    fn a_folder_that_was_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("runs/one");
+        fs::create_dir_all(&run).unwrap();
+        NewRun::new(&run, false).remove();
+        assert!(!run.exists() && run.parent().unwrap().exists());
+    }
+}
