@@ -14,48 +14,74 @@ use crate::flags::{BreakFlags, SetupFlags};
 use crate::workspace::Workspace;
 use crate::{process, setup};
 
-/// A test that can try more than it does in the suite.
+/// A test of `pipeline/tests` that can try more than it does in the suite.
 struct Trial {
     name: &'static str,
-    package: &'static str,
-    /// The test program in its package's `tests`.
+    /// The test program.
     program: &'static str,
     test: &'static str,
     /// The variable that makes it try all.
     variable: (&'static str, &'static str),
 }
 
-const fn faults(name: &'static str, test: &'static str) -> Trial {
-    let variable = ("MILLSTREAM_TEST_FAULTS", "all");
-    Trial { name, package: "millstream", program: "faults", test, variable }
+const fn trial(
+    name: &'static str,
+    program: &'static str,
+    test: &'static str,
+    variable: (&'static str, &'static str),
+) -> Trial {
+    Trial { name, program, test, variable }
 }
 
-const TRIALS: [Trial; 7] = [
-    faults("train", "every_call::training_survives_a_fault_at_any_call"),
-    faults("resume", "every_call::resuming_survives_a_fault_at_any_call"),
-    faults("import", "every_call::importing_survives_a_fault_at_any_call"),
-    faults("predict", "every_call::predicting_survives_a_fault_at_any_call"),
-    Trial {
-        name: "at-once",
-        package: "millstream",
-        program: "faults",
-        test: "at_once::eight_at_once_lose_nothing",
-        variable: ("MILLSTREAM_TEST_ROUNDS", "50"),
-    },
-    Trial {
-        name: "silent-server",
-        package: "millstream",
-        program: "faults",
-        test: "frozen::a_silent_server_keeps_nobody_from_stopping",
-        variable: ("MILLSTREAM_TEST_FROZEN", "100"),
-    },
-    Trial {
-        name: "settings",
-        package: "millstream",
-        program: "settings",
-        test: "random::random_settings_end_well_or_in_one_line",
-        variable: ("MILLSTREAM_TEST_SETTINGS", "0..1000"),
-    },
+const ALL_FAULTS: (&str, &str) = ("MILLSTREAM_TEST_FAULTS", "all");
+
+const TRIALS: [Trial; 11] = [
+    trial("train", "faults", "every_call::training_survives_a_fault_at_any_call", ALL_FAULTS),
+    trial("resume", "faults", "every_call::resuming_survives_a_fault_at_any_call", ALL_FAULTS),
+    trial("import", "faults", "every_call::importing_survives_a_fault_at_any_call", ALL_FAULTS),
+    trial("predict", "faults", "every_call::predicting_survives_a_fault_at_any_call", ALL_FAULTS),
+    trial(
+        "at-once",
+        "faults",
+        "at_once::eight_at_once_lose_nothing",
+        ("MILLSTREAM_TEST_ROUNDS", "50"),
+    ),
+    trial(
+        "silent-server",
+        "faults",
+        "frozen::a_silent_server_keeps_nobody_from_stopping",
+        ("MILLSTREAM_TEST_FROZEN", "100"),
+    ),
+    trial(
+        "flips",
+        "command",
+        "flips::every_flipped_byte_is_noticed_or_without_effect",
+        ("MILLSTREAM_TEST_FLIPS", "1000"),
+    ),
+    trial(
+        "interrupts",
+        "command",
+        "interrupts::two_signals_at_any_moment_end_it_by_the_documented_code",
+        ("MILLSTREAM_TEST_INTERRUPTS", "200"),
+    ),
+    trial(
+        "secrets",
+        "command",
+        "secrets::a_password_is_in_no_output_and_no_file",
+        ("MILLSTREAM_TEST_SECRETS", "100"),
+    ),
+    trial(
+        "extremes",
+        "settings",
+        "extremes::extremes_work_or_are_refused_in_one_line",
+        ("MILLSTREAM_TEST_EXTREMES", "all"),
+    ),
+    trial(
+        "settings",
+        "settings",
+        "random::random_settings_end_well_or_in_one_line",
+        ("MILLSTREAM_TEST_SETTINGS", "0..1000"),
+    ),
 ];
 
 /// What came of a trial.
@@ -106,7 +132,7 @@ impl Trial {
     fn command(&self, workspace: &Workspace) -> Command {
         let mut command = workspace.cargo();
         // Not nextest, which ends what takes longer than a test of the suite may.
-        command.args(["test", "--release", "-p", self.package, "--test", self.program, "--"]);
+        command.args(["test", "--release", "-p", "millstream", "--test", self.program, "--"]);
         command.args(["--exact", self.test, "--nocapture"]).env(self.variable.0, self.variable.1);
         command
     }

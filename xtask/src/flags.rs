@@ -48,9 +48,10 @@ pub(crate) enum Task {
     /// Break everything that the suite breaks, without bounds
     ///
     /// A fault at every file-changing call of train, resume, import and predict; eight commands at once,
-    /// fifty times; a hundred Ctrl-C while the server is silent; a thousand random settings. Takes about
-    /// an hour on two cores, and starts PostgreSQL servers of its own. What each trial prints is kept in
-    /// target/break; the table at the end says what was tried and what was found.
+    /// fifty times; Ctrl-C, a hundred times while the server is silent and two hundred times twice in a
+    /// row; a thousand flipped bytes; secrets; every setting at its extremes, and a thousand drawn at
+    /// random. Takes about an hour on two cores, and starts PostgreSQL servers of its own. What each
+    /// trial prints is kept in target/break; the table at the end says what was tried and what was found.
     Break(BreakFlags),
 
     /// Check the rules that no compiler checks

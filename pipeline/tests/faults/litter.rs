@@ -48,7 +48,7 @@ pub(crate) fn find(place: &Place) -> Vec<String> {
         }
     }
     let caches = fs::read_dir(place.cache()).into_iter().flatten().map(Result::unwrap);
-    let keys = caches.filter(|entry| entry.path().is_dir()).count();
+    let keys = caches.filter(|entry| is_key(&entry.file_name().to_string_lossy())).count();
     if keys > 1 {
         found.push(format!("{keys} cached panels of one table"));
     }

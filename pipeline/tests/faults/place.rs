@@ -201,7 +201,8 @@ pub(crate) fn wait(args: &str, mut child: Child, limit: Duration) -> Result<Ran,
         // By its own id; the thread then sees the end of it.
         drop(Command::new("kill").args(["-KILL", &id]).status());
     }
-    drop(waiting.join().unwrap());
+    // That nobody waits for its answer any more is all that can be wrong with it.
+    let _ = waiting.join().unwrap();
     let stderr = stderr.join().unwrap();
     let status: ExitStatus = status.map_err(|_| {
         format!("{args} had not ended after {} s; it said: {stderr}", limit.as_secs())
