@@ -81,6 +81,12 @@ pub(crate) enum Error {
     #[error("{count} stable case(s) fell more than {percent:.0} % behind {old}, listed above")]
     Slower { count: usize, percent: f64, old: PathBuf },
 
+    #[error("there is no trial `{unknown}`; these are: {names}")]
+    NoSuchTrial { unknown: String, names: String },
+
+    #[error("{count} trial(s) broke something or did not run; what they printed is in {logs}")]
+    Broke { count: usize, logs: PathBuf },
+
     #[error("README.md has no place for the figures; it starts with the line {begin}")]
     NoReportSection { begin: &'static str },
 
@@ -96,6 +102,7 @@ impl Error {
             | Self::Prerequisite(_)
             | Self::NotALibtorch { .. }
             | Self::NoCacheFolder
+            | Self::NoSuchTrial { .. }
             | Self::CannotAsk => 2,
             _ => 1,
         }

@@ -45,6 +45,15 @@ pub(crate) enum Task {
     /// Takes a few minutes. Installs valgrind on a Debian machine when run as root.
     Memcheck,
 
+    /// Break everything that the suite breaks, without bounds
+    ///
+    /// A fault at every file-changing call of train, resume, import and predict; eight commands at once,
+    /// fifty times; Ctrl-C, a hundred times while the server is silent and two hundred times twice in a
+    /// row; a thousand flipped bytes; secrets; every setting at its extremes, and a thousand drawn at
+    /// random. Takes about an hour on two cores, and starts PostgreSQL servers of its own. What each
+    /// trial prints is kept in target/break; the table at the end says what was tried and what was found.
+    Break(BreakFlags),
+
     /// Check the rules that no compiler checks
     ///
     /// Who may depend on what, file headers, names and sizes, paths of one machine, READMEs.
@@ -106,6 +115,13 @@ pub(crate) struct TestFlags {
     /// Run only the tests, and hand these arguments to the test runner
     #[arg(last = true, value_name = "RUNNER ARGS")]
     pub(crate) runner_args: Vec<OsString>,
+}
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct BreakFlags {
+    /// Only this trial, by its name in the table (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ mod bench_claims;
 mod bench_peers;
 mod bench_report;
 mod bench_stages;
+mod break_it;
 mod clean_data;
 mod cuda_venv;
 mod debian;
@@ -57,6 +58,7 @@ fn dispatch(task: Task) -> Result<(), Error> {
         Task::Test(flags) => test::run(&workspace, &flags),
         Task::Lint => lint::run(&workspace),
         Task::Memcheck => memcheck::run(&workspace),
+        Task::Break(flags) => break_it::run(&workspace, &flags),
         Task::Tidy => tidy::run(&workspace),
         Task::BenchStages(flags) => bench_stages::run(&workspace, &flags),
         Task::BenchPeers(flags) => bench_peers::run(&workspace, &flags),

@@ -28,11 +28,12 @@ const WATCHED: [Watched; 5] = [
 ];
 
 /// Package, and what it may use: names of [`WATCHED`] libraries and of workspace packages.
-const TABLE: [(&str, &[&str]); 9] = [
+const TABLE: [(&str, &[&str]); 10] = [
     ("millstream-stage", &[]),
     ("millstream-loader", &["millstream-stage", "postgres"]),
     ("millstream-normalize", &["millstream-stage"]),
     ("fake-cuda", &[]),
+    ("fault-injector", &[]),
     ("millstream-prefetch", &["millstream-stage", "cudarc", "fake-cuda"]),
     ("millstream-trainer", &["millstream-stage", "tch"]),
     ("millstream-predictor", &["millstream-stage", "tch", "postgres"]),
@@ -46,6 +47,7 @@ const TABLE: [(&str, &[&str]); 9] = [
             "millstream-trainer",
             "millstream-predictor",
             "fake-cuda",
+            "fault-injector",
             "config",
             "postgres",
             "tch",
@@ -56,7 +58,7 @@ const TABLE: [(&str, &[&str]); 9] = [
 ];
 
 /// Packages that are for tests: what ships must not have them.
-const TESTS_ONLY: [&str; 1] = ["fake-cuda"];
+const TESTS_ONLY: [&str; 2] = ["fake-cuda", "fault-injector"];
 
 const TABLE_FILE: &str = "xtask/src/tidy/dependencies.rs";
 
