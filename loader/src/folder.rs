@@ -118,7 +118,7 @@ impl Drop for Partial {
     fn drop(&mut self) {
         // After a rename there is nothing to remove; and what cannot be removed now is removed as
         // abandoned later, so a failure here is not worth hiding the first one.
-        let _ = fs::remove_dir_all(&self.path);
+        let _ = remove_folder(&self.path);
     }
 }
 
@@ -189,12 +189,30 @@ impl Claimed {
 
     /// Removes it. What cannot be removed, since it is somebody else's, stays.
     fn remove(self) {
-        match fs::remove_dir_all(&self.path) {
+        match remove_folder(&self.path) {
             Ok(()) => tracing::debug!(path = ?self.path, "removed a cache folder that nobody uses"),
             Err(error) => {
                 tracing::debug!(path = ?self.path, %error, "cannot remove a cache folder");
             }
         }
+    }
+}
+
+/// Removes a folder, its lock last: what is left when that fails half-way can still be claimed.
+fn remove_folder(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_name() == LOCK {
+            continue;
+        }
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    match fs::remove_file(path.join(LOCK)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => fs::remove_dir(path),
     }
 }
 
@@ -207,11 +225,13 @@ fn claim_abandoned(root: &Path) -> Vec<Claimed> {
         let age = changed.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
         age.is_ok_and(|age| age > ABANDONED)
     };
+    let is_empty = |path: &Path| fs::read_dir(path).is_ok_and(|mut inside| inside.next().is_none());
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let folders = entries.filter(is_partial).map(|entry| entry.path());
-    // Without a lock it is of a version that had none, and may be in use.
+    // Without a lock it is of a version that had none, and may be in use; an empty one has lost its
+    // lock, or never got it, since folders are made under the lock of the cache.
     folders
-        .filter(|path| path.join(LOCK).is_file() || is_old(path))
+        .filter(|path| path.join(LOCK).is_file() || is_empty(path) || is_old(path))
         .filter_map(Claimed::take)
         .collect()
 }

@@ -6,6 +6,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
+mod dead_runs;
 mod device;
 mod doctor;
 mod ending;
@@ -153,7 +154,7 @@ fn pipeline(args: &TrainArgs, and_predict: bool) -> Result<Code, Failure> {
         let (lines, seconds) = (warnings.all(), begun.elapsed().as_secs_f64());
         let report = Report::new(&trained, predicted, &lines, seconds);
         let json = serde_json::to_vec_pretty(&report).map_err(|e| Failure::new(Code::Other, e))?;
-        run_dir::write_whole(&trained.run.join("report.json"), &json)?;
+        run_dir::write_whole(&trained.run.join(run_dir::REPORT), &json)?;
         match show {
             Some(common) if common.json => print_json(&report),
             Some(common) if !common.quiet => print(&summary::table(&report)),

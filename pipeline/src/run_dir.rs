@@ -4,7 +4,8 @@
 //! settings and for the note of its start. Checkpoints have checksums of their own.
 
 use crate::{
-    failure::Failure,
+    dead_runs,
+    failure::{Code, Failure},
     runs::{self, Started},
     settings::{Override, Settings},
 };
@@ -19,6 +20,9 @@ use std::{
 
 /// The settings of a run.
 const CONFIG: &str = "config.toml";
+
+/// All that a run found.
+pub(crate) const REPORT: &str = "report.json";
 
 /// A run directory of a run that has not kept anything yet.
 #[derive(Debug)]
@@ -54,25 +58,23 @@ impl RunDir {
             .filter(|d| !d.as_os_str().is_empty() && !d.exists())
             .map(Path::to_owned)
             .collect();
-        let create = || {
-            make_folder(dir)?;
-            let name = Started::now().name();
-            for attempt in 1.. {
-                let suffix = if attempt == 1 { String::new() } else { format!("-{attempt}") };
-                let path = dir.join(format!("{name}{suffix}"));
-                match fs::create_dir(&path) {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    made => return made.map(|()| path),
-                }
+        let create = || -> Result<RunLock, Failure> {
+            let failed =
+                |source| Failure::settings(RunDirError::Create { dir: dir.clone(), source });
+            make_folder(dir).map_err(failed)?;
+            // Held until the new run has a lock of its own: before that, it looks like a dead one.
+            let folder = fs::File::open(dir).map_err(failed)?;
+            if folder.lock().is_ok() {
+                dead_runs::remove(dir);
             }
-            unreachable!("some suffix is free")
+            let path = make_unused(dir).map_err(failed)?;
+            // Best effort, as below.
+            let lock = RunLock::take(&path, &command());
+            Ok(lock.inspect_err(|_| drop(fs::remove_dir(&path)))?)
         };
-        let create = || create().and_then(|path| sync_folder(dir).map(|()| path));
-        let path = create().map_err(|source| {
-            Failure::settings(RunDirError::Create { dir: dir.clone(), source })
+        let lock = create().inspect_err(|_| {
+            made.iter().for_each(|dir| drop(fs::remove_dir(dir)));
         })?;
-        // Best effort, as below.
-        let lock = RunLock::take(&path, &command()).inspect_err(|_| drop(fs::remove_dir(&path)))?;
         let run = RunDir { lock, made, kept: false };
         let (config, started) = (settings.to_toml(), Started::now().to_json());
         let mut checksums = Checksums::default();
@@ -116,6 +118,20 @@ impl Drop for RunDir {
     }
 }
 
+/// Makes a folder for a run, named after the time.
+fn make_unused(dir: &Path) -> io::Result<PathBuf> {
+    let name = Started::now().name();
+    for attempt in 1.. {
+        let suffix = if attempt == 1 { String::new() } else { format!("-{attempt}") };
+        let path = dir.join(format!("{name}{suffix}"));
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.and_then(|()| sync_folder(dir)).map(|()| path),
+        }
+    }
+    unreachable!("some suffix is free")
+}
+
 /// Takes the lock of a run that is to go on, before anything of it is read.
 pub(crate) fn lock(run: &Path) -> Result<RunLock, Failure> {
     config_file(run)?;
@@ -133,6 +149,17 @@ fn is_there(checkpoint: &Path) -> bool {
     checkpoint.is_dir() || folder_aside(checkpoint).is_dir() || checkpoint.is_dir()
 }
 
+/// Whether the report of a run that has come to its end is there. One who was killed before it was
+/// written has left none, or that of an earlier interruption.
+pub(crate) fn has_final_report(run: &Path) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Ended {
+        interrupted: bool,
+    }
+    let report = fs::read(run.join(REPORT)).unwrap_or_default();
+    serde_json::from_slice(&report).is_ok_and(|Ended { interrupted }| !interrupted)
+}
+
 /// Whether a run has a model to predict with.
 pub(crate) fn has_model(run: &Path) -> bool {
     is_there(&best_checkpoint(run))
@@ -140,8 +167,9 @@ pub(crate) fn has_model(run: &Path) -> bool {
 
 /// Writes a file of a run whole.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    millstream_stage::write_whole(path, bytes)
-        .map_err(|source| Failure::settings(RunDirError::Write { path: path.to_owned(), source }))
+    millstream_stage::write_whole(path, bytes).map_err(|source| {
+        Failure::new(Code::Other, RunDirError::Write { path: path.to_owned(), source })
+    })
 }
 
 /// The checkpoint to predict with.

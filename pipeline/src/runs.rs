@@ -73,6 +73,19 @@ impl Started {
     }
 }
 
+/// Whether a folder has a name that a run gives itself.
+pub(crate) fn is_name(name: &str) -> bool {
+    const FORM: &[u8] = b"0000-00-00_00-00-00";
+    let (time, rest) = name.as_bytes().split_at(name.len().min(FORM.len()));
+    let is_time = time.len() == FORM.len()
+        && time.iter().zip(FORM).all(|(found, form)| match form {
+            b'0' => found.is_ascii_digit(),
+            form => found == form,
+        });
+    let is_number = |rest: &[u8]| !rest.is_empty() && rest.iter().all(u8::is_ascii_digit);
+    is_time && (rest.is_empty() || rest.strip_prefix(b"-").is_some_and(is_number))
+}
+
 /// The newest run in `dir` that has a model.
 pub(crate) fn newest(dir: &Path) -> Result<RunChoice, Failure> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -171,5 +184,9 @@ mod tests {
     fn a_name_is_a_time_to_the_second() {
         let started = Started { started: "2026-11-16 09:30:00.250".into(), version: String::new() };
         assert_eq!(started.name(), "2026-11-16_09-30-00");
+        assert!(is_name(&started.name()) && is_name("2026-11-16_09-30-00-12"));
+        for other in ["", "2026-11-16", "2026-11-16_09-30-0x", "2026-11-16_09-30-00-", "my-best"] {
+            assert!(!is_name(other), "{other}");
+        }
     }
 }

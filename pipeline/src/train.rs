@@ -66,7 +66,7 @@ pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failu
         Some(lock) => {
             interrupt::nothing_to_save(format!("interrupted; {}", go_on_later(lock.run_dir())));
             let position = lock.position()?;
-            if position.finished {
+            if position.finished && run_dir::has_final_report(lock.run_dir()) {
                 return Err(Failure::settings(format!(
                     "{} has finished; there is nothing to resume",
                     lock.run_dir().display()
