@@ -135,8 +135,8 @@ pub enum NormalizeError {
     },
     /// Every series is too short.
     #[error(
-        "no series is long enough: window.lookback {lookback} and window.horizon {horizon} need {} rows, the longest has {longest}; {}",
-        lookback + horizon, shorter(*longest, *horizon)
+        "no series is long enough: window.lookback {lookback} and window.horizon {horizon} need {} rows, the longest has {}; {}",
+        lookback.saturating_add(*horizon), rows(*longest), shorter(*longest, *learned, *horizon)
     )]
     SeriesTooShort {
         /// Rows the model sees at least.
@@ -145,6 +145,8 @@ pub enum NormalizeError {
         horizon: usize,
         /// Rows of the longest series.
         longest: usize,
+        /// Most rows of a series that are before the end of training.
+        learned: usize,
     },
     /// A fraction is out of range.
     #[error(
@@ -351,11 +353,23 @@ fn list(columns: &[String]) -> String {
     }
 }
 
-fn shorter(longest: usize, horizon: usize) -> String {
-    match longest.checked_sub(horizon) {
-        Some(rows) if rows > 0 => {
-            format!("set window.lookback to {rows} or less, or window.short to \"pad\"")
+fn rows(count: usize) -> String {
+    if count == 1 { "1 row".to_owned() } else { count.to_string() }
+}
+
+/// What to do about series of at most `longest` rows, of which training may see `learned`.
+fn shorter(longest: usize, learned: usize, horizon: usize) -> String {
+    match learned.saturating_sub(horizon) {
+        0 if longest < 2 => {
+            "a window needs one row to look at and one to forecast, of the same series: load more rows, or set source.series to the column that names the series".to_owned()
         }
-        _ => format!("set window.horizon below {longest} and shorten window.lookback"),
+        0 if learned < 2 => format!(
+            "training ends after {}: set split.train_end later or split.train higher, or load more rows",
+            rows(learned)
+        ),
+        0 => format!(
+            "set window.horizon below {learned}, and window.lookback to what it leaves of {learned} rows, which is what training may see"
+        ),
+        rows => format!("set window.lookback to {rows} or less, or window.short to \"pad\""),
     }
 }

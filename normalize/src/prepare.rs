@@ -77,7 +77,9 @@ impl Prepared {
         let indexes = parts.map(|part| WindowIndex::labelled(&rows, shape, part));
         let windows = counts(&rows, shape, &split, &indexes);
         if windows.train == 0 {
-            return Err(no_training_window(panel, &rows, shape, &split, indexes[0].left_out()));
+            let left_out = indexes[0].left_out();
+            let validation = training.split.validation;
+            return Err(no_training_window(panel, &rows, shape, &split, validation, left_out));
         }
         warnings.extend(empty_parts(panel, &split, training.split, &windows, shape.horizon)?);
         let names = &panel.schema().series;
@@ -236,17 +238,31 @@ fn short_series(rows: &Rows, needed: usize) -> u64 {
     rows.series().iter().filter(|series| series.end - series.start < needed).count() as u64
 }
 
+/// Most rows of one series that training may see.
+fn rows_before(panel: &Panel, part: &Part) -> usize {
+    let mut counts = vec![0; panel.schema().series.len()];
+    for shard in panel.shards() {
+        let rows = shard.codes().iter().zip(shard.times());
+        for (code, _) in rows.filter(|(_, time)| part.span.contains(**time)) {
+            counts[*code as usize] += usize::from(part.has_series(*code));
+        }
+    }
+    counts.into_iter().max().unwrap_or(0)
+}
+
 fn no_training_window(
     panel: &Panel,
     rows: &Rows,
     shape: Shape,
     split: &Split,
+    validation: f64,
     left_out: LeftOut,
 ) -> NormalizeError {
     let (lookback, horizon) = (shape.min_rows, shape.horizon);
     let longest = rows.series().iter().map(|s| s.end - s.start).max().unwrap_or(0);
+    let seen = rows_before(panel, split.train().part());
     if longest < lookback + horizon {
-        return NormalizeError::SeriesTooShort { lookback, horizon, longest };
+        return NormalizeError::SeriesTooShort { lookback, horizon, longest, learned: seen };
     }
     let format = |time| panel.schema().format_time(time);
     let part = split.train().part();
@@ -268,11 +284,21 @@ fn no_training_window(
         Some(time) => {
             let times = distinct_times(panel);
             let share = (times.partition_point(|&t| t <= time) as f64) / times.len() as f64;
-            format!(
-                "the first window is complete at {}: set split.train_end later than that, or split.train to {:.3} or more",
-                format(time),
-                (share * 1000.0).ceil() / 1000.0
-            )
+            let share = (share * 1000.0).ceil() / 1000.0;
+            let mut hint = format!("the first window is complete at {}: ", format(time));
+            // A border lies within the data, so behind the last time there is no room for one.
+            if share < 1.0 {
+                hint += &format!("set split.train_end later than that, or split.train to {share:.3} or more");
+                if share + validation > 1.0 {
+                    hint += &format!(" and split.validation to {:.3} or less", 1.0 - share);
+                }
+                hint += ", or ";
+            }
+            match seen.saturating_sub(horizon) {
+                0 => hint + "load more rows",
+                rows if rows < lookback => hint + &format!("set window.lookback to {rows} or less"),
+                _ => hint + "fill what is missing",
+            }
         }
         None => "no series has such a window at any time: shorten window.lookback or window.horizon, or fill what is missing".to_owned(),
     };

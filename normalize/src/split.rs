@@ -273,9 +273,35 @@ pub fn parse_time(kind: TimeKind, text: &str) -> Option<i64> {
         TimeKind::Date | TimeKind::Timestamp => {
             // By way of nanoseconds it would end in 2262.
             let utc: Tz = "+00:00".parse().ok()?;
-            string_to_datetime(&utc, text).ok().map(|moment| moment.timestamp_micros())
+            let near = |text: &str| string_to_datetime(&utc, text).ok();
+            match near(text) {
+                Some(moment) => Some(moment.timestamp_micros()),
+                None => far_year(text, |text| near(text).map(|moment| moment.timestamp_micros())),
+            }
         }
     }
+}
+
+/// Reads a time of a year before 0 or after 9999, written with its sign as [`TimeKind::format`] does
+/// it: the calendar repeats itself every 400 years. What is beyond that is written in microseconds.
+fn far_year(text: &str, near: impl Fn(&str) -> Option<i64>) -> Option<i64> {
+    const CYCLE_YEARS: i64 = 400;
+    const CYCLE_MICROS: i64 = 146_097 * 86_400_000_000;
+    // The years of the library that writes times end in 262142.
+    const UNWRITTEN: u64 = 8_200_000_000_000_000_000;
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let Some((year, rest)) = digits.split_once('-') else {
+        return text.parse::<i64>().ok().filter(|micros| micros.unsigned_abs() > UNWRITTEN);
+    };
+    // A year of two digits is a mistake.
+    if year.len() < if digits == text { 5 } else { 4 } {
+        return None;
+    }
+    let year: i64 = year.parse().ok()?;
+    let year = if text.starts_with('-') { -year } else { year };
+    let like = 2000 + year.rem_euclid(CYCLE_YEARS);
+    let cycles = (year - like).div_euclid(CYCLE_YEARS);
+    near(&format!("{like}-{rest}"))?.checked_add(cycles.checked_mul(CYCLE_MICROS)?)
 }
 
 pub(crate) fn distinct_times(panel: &Panel) -> Vec<i64> {
@@ -344,6 +370,15 @@ mod tests {
         check("1500-01-01", "1500-01-01");
         check("2020-02-29 00:00:00", "2020-02-29");
         check("9999-12-31", "9999-12-31");
+        check("+10000-02-29", "+10000-02-29");
+        check("+262000-12-31 00:00:00", "+262000-12-31");
+        check("-0001-03-01", "-0001-03-01");
+        let unwritten = TimeKind::Date.format(i64::MAX / DAY * DAY);
+        check(&unwritten, &unwritten);
+        check("12345-01-01", "+12345-01-01");
+        assert_eq!(parse_time(TimeKind::Date, "99-01-01"), None);
+        assert_eq!(parse_time(TimeKind::Date, "+99999999-01-01"), None);
+        assert_eq!(parse_time(TimeKind::Date, "-7"), None);
         assert_eq!(parse_time(TimeKind::Timestamp, "1970-01-02 00:00:01.5"), Some(DAY + 1_500_000));
         assert_eq!(parse_time(TimeKind::Integer, "-7"), Some(-7));
         assert_eq!(parse_time(TimeKind::Date, "soon"), None);
@@ -367,6 +402,10 @@ mod tests {
         check_refused(
             &border("1999-01-01"),
             "the data ends at 1970-01-10; the nearest that works is 1970-01-10",
+        );
+        check_refused(
+            &border("9999-12-31"),
+            "split.train_end is 9999-12-31, but it must lie after",
         );
         check_refused(
             &border("1970-01-01"),

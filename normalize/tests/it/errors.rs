@@ -46,9 +46,30 @@ fn split(settings: &mut NormalizeSettings) -> &mut SplitSettings {
 fn windows_longer_than_every_series() {
     check_refused(
         |s| s.fit.window.lookback = size(40),
-        &["need 41 rows, the longest has 40; set window.lookback to 39 or less"],
+        &["need 41 rows, the longest has 40; set window.lookback to 27 or less"],
     );
-    check_refused(|s| s.fit.window.horizon = size(50), &["set window.horizon below 40"]);
+    check_accepted(|s| s.fit.window.lookback = size(27));
+    check_refused(|s| s.fit.window.horizon = size(50), &["set window.horizon below 28"]);
+}
+
+/// One series of so many rows.
+fn short_table(rows: i64) -> Table {
+    let mut table = table();
+    table.series = vec![table.series[0][..rows as usize].to_vec()];
+    table
+}
+
+#[test]
+fn a_handful_of_rows_gets_advice_that_works() {
+    let told = refusal(&short_table(1), changed(|_| ()));
+    assert!(told.contains("the longest has 1 row;") && told.contains("load more rows"), "{told}");
+    // Training sees 8 of 11.
+    let told = refusal(&short_table(11), changed(|s| s.fit.window.lookback = size(60)));
+    assert!(told.contains("set window.lookback to 7 or less"), "{told}");
+    stream(&short_table(11), changed(|s| s.fit.window.lookback = size(7))).unwrap();
+    let told = refusal(&short_table(11), changed(|s| s.fit.window.lookback = size(10)));
+    assert!(!told.contains("train_end later"), "there is nothing later: {told}");
+    assert!(told.contains("set window.lookback to 7 or less"), "{told}");
 }
 
 #[test]
