@@ -9,6 +9,7 @@ use crate::{
     notes::{self, Notes},
     order,
     postgres::{Look, ReadRows},
+    progress::Tell,
     request::Request,
     rows::RowStore,
     wide::WideRows,
@@ -84,9 +85,9 @@ impl Table {
     }
 
     /// Sorts the rows, makes shards of them and checks them.
-    pub(crate) fn into_panel(self) -> Result<Loaded, LoadError> {
+    pub(crate) fn into_panel(self, tell: &mut Tell<'_>) -> Result<Loaded, LoadError> {
         let (series, shards) =
-            order::into_shards(self.rows, self.columns.len(), self.filter.is_caseless());
+            order::into_shards(self.rows, self.columns.len(), self.filter.is_caseless(), tell)?;
         let absent = notes::absent(&self.filter, &self.place, &series, &self.known);
         if shards.is_empty() {
             return Err(match absent {
@@ -105,7 +106,7 @@ impl Table {
             fingerprint: String::new(),
         };
         let infinite;
-        (schema.fingerprint, infinite) = fingerprint(&schema, &shards);
+        (schema.fingerprint, infinite) = fingerprint(&schema, &shards, tell)?;
         let beyond = beyond_f32(&schema.columns, &infinite);
         let panel = Panel::new(Arc::new(schema), shards)
             .map_err(|source| LoadError::NotAPanel { place: self.place, source })?;
@@ -146,7 +147,11 @@ fn newest(panel: &Panel) -> i64 {
 
 /// Hashes what the panel holds, wherever its shards are cut, and finds the shards that hold an
 /// infinite value. Buffers are hashed as they lie in memory: little-endian, like the cache.
-fn fingerprint<'a>(schema: &PanelSchema, shards: &'a [Shard]) -> (String, Vec<&'a Shard>) {
+fn fingerprint<'a>(
+    schema: &PanelSchema,
+    shards: &'a [Shard],
+    tell: &mut Tell<'_>,
+) -> Result<(String, Vec<&'a Shard>), LoadError> {
     let mut hash = Xxh3::new();
     for names in [&schema.columns, &schema.series] {
         hash.update(&(names.len() as u64).to_le_bytes());
@@ -161,6 +166,7 @@ fn fingerprint<'a>(schema: &PanelSchema, shards: &'a [Shard]) -> (String, Vec<&'
     shards.iter().for_each(|shard| hash.update(shard.times().to_byte_slice()));
     let mut infinite = Vec::new();
     for shard in shards {
+        tell.ask()?;
         let mut any = false;
         for part in shard.values().chunks(PART) {
             hash.update(part.to_byte_slice());
@@ -169,5 +175,5 @@ fn fingerprint<'a>(schema: &PanelSchema, shards: &'a [Shard]) -> (String, Vec<&'
         }
         infinite.extend(any.then_some(shard));
     }
-    (format!("{:032x}", hash.digest128()), infinite)
+    Ok((format!("{:032x}", hash.digest128()), infinite))
 }

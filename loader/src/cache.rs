@@ -96,7 +96,7 @@ impl CacheEntry {
 
     /// Opens the cached panel, checking every shard, and what is to be known about it; `None` when
     /// there is none.
-    pub(crate) fn open(&self) -> Result<Option<Cached>, LoadError> {
+    pub(crate) fn open(&self, tell: &mut Tell<'_>) -> Result<Option<Cached>, LoadError> {
         let folder = self.folder();
         for _ in 0..LOOKS {
             let found = Shared::find(&self.root, &self.key)
@@ -106,22 +106,31 @@ impl CacheEntry {
                 Found::Nothing => return Ok(None),
                 Found::Moving => continue,
             };
-            let opened = self.open_folder(&folder, &shared);
+            let opened = self.open_folder(&folder, &shared, tell);
             // Files of two folders must not be taken for one, nor for damage.
-            if shared.is_current(&self.root, &self.key) {
+            if matches!(opened, Err(LoadError::Interrupted))
+                || shared.is_current(&self.root, &self.key)
+            {
                 return opened;
             }
         }
         Ok(None)
     }
 
-    fn open_folder(&self, folder: &Path, shared: &Shared) -> Result<Option<Cached>, LoadError> {
+    fn open_folder(
+        &self,
+        folder: &Path,
+        shared: &Shared,
+        tell: &mut Tell<'_>,
+    ) -> Result<Option<Cached>, LoadError> {
         let Some(manifest) = Manifest::read(folder, &self.key)? else { return Ok(None) };
-        let shards: Vec<_> = manifest
-            .shards
-            .iter()
-            .map(|shard| shard_file::open(folder, shard, shared))
-            .collect::<Result<_, _>>()?;
+        let all: u64 = manifest.shards.iter().map(|shard| shard.rows).sum();
+        let (mut shards, mut rows) = (Vec::with_capacity(manifest.shards.len()), 0);
+        for shard in &manifest.shards {
+            shards.push(shard_file::open(folder, shard, shared)?);
+            rows += shard.rows;
+            tell.checked(rows, all)?;
+        }
         let place = folder.display().to_string();
         Panel::from_record_batches(Arc::new(manifest.schema), &shards)
             .map(|panel| {
@@ -175,7 +184,9 @@ impl CacheEntry {
         manifest.write(folder).map_err(cannot_write(folder))?;
         folder::sync(folder).map_err(cannot_write(folder))?;
         // Opened before it is published: from then on anybody may replace it.
-        let opened = self.open_folder(folder, &partial.share())?;
+        let shared = partial.share(&self.root).map_err(cannot_write(&self.root))?;
+        let opened = self.open_folder(folder, &shared, tell)?;
+        tell.written(rows, rows)?;
         let is_there =
             |folder: &Path| !replace && matches!(Manifest::read(folder, &self.key), Ok(Some(_)));
         let published = partial
@@ -183,7 +194,7 @@ impl CacheEntry {
             .map_err(cannot_write(&self.folder()))?;
         let opened = match published {
             true => opened,
-            false => self.open()?.or(opened),
+            false => self.open(tell)?.or(opened),
         };
         Ok(opened.expect("the manifest was written with this key and version").panel)
     }

@@ -5,7 +5,7 @@
 
 use crate::{LoadError, SourceSettings, nearest::nearest};
 use millstream_stage::{ColumnKind, NamePattern};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// What a column can be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,9 @@ pub(crate) const EMPTY: &str =
 const TARGET_KEY: &str = "target.columns (or window.segment, or a scale.reference)";
 const FEATURES_KEY: &str = "source.features";
 
+/// Columns that a message lists before it only counts them.
+const LISTED: usize = 60;
+
 impl Selection {
     /// Applies the settings to the columns of `place`.
     pub(crate) fn choose(
@@ -63,12 +66,14 @@ impl Selection {
         required: &[String],
         place: &str,
     ) -> Result<Self, LoadError> {
-        let mut seen = HashSet::new();
-        if let Some(twice) = table.iter().find(|column| !seen.insert(&column.name)) {
-            let column = twice.name.clone();
-            return Err(LoadError::DuplicateColumn { place: place.to_owned(), column });
+        let mut positions = HashMap::with_capacity(table.len());
+        for (position, column) in table.iter().enumerate() {
+            if positions.insert(column.name.as_str(), position).is_some() {
+                let column = column.name.clone();
+                return Err(LoadError::DuplicateColumn { place: place.to_owned(), column });
+            }
         }
-        let table = Table { columns: table, place };
+        let table = Table { columns: table, positions, place };
         let series = settings
             .series_column()
             .map(|name| table.find(name, "source.series (\"\" when the table is one series)"))
@@ -76,7 +81,7 @@ impl Selection {
         let time = table.find(&settings.time, "source.time")?;
         let keys: Vec<usize> = series.into_iter().chain([time]).collect();
 
-        let (mut values, mut unusable) = (Vec::new(), Vec::new());
+        let (mut values, mut unusable) = (Values::default(), Vec::new());
         for feature in &settings.features {
             let chosen = match table.glob(feature, FEATURES_KEY)? {
                 Some(glob) => {
@@ -90,16 +95,16 @@ impl Selection {
                 }
                 None => vec![table.number(feature, FEATURES_KEY, &keys)?],
             };
-            add_new(&mut values, chosen);
+            values.add(chosen);
         }
-        if values.is_empty() {
+        if values.list.is_empty() {
             return Err(LoadError::NoFeature {
                 place: place.to_owned(),
                 features: format!("{:?}", settings.features),
                 columns: table.describe_reasons(),
             });
         }
-        let inputs = values.len();
+        let inputs = values.list.len();
         for target in required {
             let chosen = match table.glob(target, TARGET_KEY)? {
                 Some(glob) => table.matching(&glob, &keys).0,
@@ -108,13 +113,13 @@ impl Selection {
             if chosen.is_empty() {
                 return Err(table.unknown(target, TARGET_KEY));
             }
-            add_new(&mut values, chosen);
+            values.add(chosen);
         }
-        unusable.retain(|column| !values.contains(column));
+        unusable.retain(|column| !values.seen.contains(column));
         unusable.sort_unstable();
         unusable.dedup();
         let left_out = unusable.iter().filter_map(|column| table.left_out(*column, settings));
-        Ok(Selection { series, time, inputs, left_out: left_out.collect(), values })
+        Ok(Selection { series, time, inputs, left_out: left_out.collect(), values: values.list })
     }
 
     /// What the numbers of the value columns are, in order.
@@ -128,16 +133,23 @@ impl Selection {
     }
 }
 
-fn add_new(values: &mut Vec<usize>, chosen: Vec<usize>) {
-    for column in chosen {
-        if !values.contains(&column) {
-            values.push(column);
-        }
+/// Columns in the order in which they were chosen, each once.
+#[derive(Default)]
+struct Values {
+    list: Vec<usize>,
+    seen: HashSet<usize>,
+}
+
+impl Values {
+    fn add(&mut self, chosen: Vec<usize>) {
+        self.list.extend(chosen.into_iter().filter(|column| self.seen.insert(*column)));
     }
 }
 
 struct Table<'a> {
     columns: &'a [TableColumn],
+    /// By name: a table may have a hundred thousand, and a later file's are all asked for by name.
+    positions: HashMap<&'a str, usize>,
     place: &'a str,
 }
 
@@ -147,7 +159,7 @@ impl Table<'_> {
     }
 
     fn position(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.name == name)
+        self.positions.get(name).copied()
     }
 
     fn unknown(&self, name: &str, key: &'static str) -> LoadError {
@@ -215,16 +227,21 @@ impl Table<'_> {
             let why = left_out.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             format!("{name} ({kind}{why})")
         });
-        described.collect::<Vec<_>>().join(", ")
+        self.list(described)
     }
 
     fn describe(&self) -> String {
-        let described: Vec<String> = self
-            .columns
-            .iter()
-            .map(|column| format!("{} ({})", column.name, column.kind))
-            .collect();
-        described.join(", ")
+        self.list(self.columns.iter().map(|column| format!("{} ({})", column.name, column.kind)))
+    }
+
+    /// A line that a person can read: the first columns, and how many more there are.
+    fn list(&self, described: impl Iterator<Item = String>) -> String {
+        let mut listed: Vec<String> = described.take(LISTED).collect();
+        match self.columns.len() - listed.len() {
+            0 => {}
+            more => listed.push(format!("and {more} more")),
+        }
+        listed.join(", ")
     }
 }
 

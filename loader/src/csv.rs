@@ -14,8 +14,8 @@ use crate::{
     filter::RowFilter,
     progress::Tell,
     request::Request,
-    tally::Tally,
-    wide::{BATCH_ROWS, WideColumns, WideRows},
+    tally::{Lines, Tally},
+    wide::{WideColumns, WideRows, batch_rows},
 };
 use arrow::{
     array::AsArray,
@@ -29,7 +29,10 @@ use std::{fs::File, sync::Arc};
 pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
     let Request { settings, required, files, .. } = *request;
     let header = header(&files[0])?;
-    let table = scan(request, &header)?;
+    if header.is_empty() {
+        return Err(LoadError::EmptyFile { path: files[0].path().to_path_buf() });
+    }
+    let table = scan(request, &header, tell)?;
     let place = files[0].path().display().to_string();
     let chosen = Selection::choose(&table, settings, required, &place)?;
     let columns = WideColumns {
@@ -55,12 +58,17 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
 }
 
 /// What each column holds, over all files.
-fn scan(request: &Request<'_>, header: &[String]) -> Result<Vec<TableColumn>, LoadError> {
+fn scan(
+    request: &Request<'_>,
+    header: &[String],
+    tell: &mut Tell<'_>,
+) -> Result<Vec<TableColumn>, LoadError> {
     let settings = request.settings;
     let keys = [settings.series_column(), Some(settings.time.as_str())];
     let is_value = |name: &String| !keys.contains(&Some(name.as_str()));
     let mut tallies: Vec<Tally> =
         header.iter().map(|name| Tally::new(is_value(name), &settings.na)).collect();
+    let mut all_rows = 0;
     for file in request.files {
         file.read(|| {
             let mut rows = 0;
@@ -70,11 +78,21 @@ fn scan(request: &Request<'_>, header: &[String]) -> Result<Vec<TableColumn>, Lo
                     tally.add(column.as_string(), file, rows);
                 }
                 rows += batch.num_rows() as u64;
+                tell.ask()?;
             }
+            all_rows += rows;
             Ok(())
         })?;
     }
-    Ok(header.iter().zip(&tallies).map(|(name, tally)| tally.describe(name)).collect())
+    if all_rows == 0 {
+        let path = match request.files {
+            [file] => file.path().to_path_buf(),
+            _ => settings.path.clone().unwrap_or_default().into(),
+        };
+        return Err(LoadError::HeaderOnly { path });
+    }
+    let lines = Lines::of(&tallies);
+    Ok(header.iter().zip(&tallies).map(|(name, tally)| tally.describe(name, &lines)).collect())
 }
 
 fn header(file: &SourceFile) -> Result<Vec<String>, LoadError> {
@@ -102,7 +120,7 @@ fn open(
         expected.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
     let builder = ReaderBuilder::new(Arc::new(Schema::new(fields)))
         .with_header(true)
-        .with_batch_size(BATCH_ROWS);
+        .with_batch_size(batch_rows(expected.len()));
     let builder = match needed {
         Some(columns) => builder.with_projection(columns),
         None => builder,
@@ -121,7 +139,12 @@ mod tests {
     use millstream_stage::{Panel, TimeKind, Warnings};
     use std::ops::ControlFlow;
 
-    fn read_text(text: &str, change: impl Fn(&mut SourceSettings)) -> Result<Panel, LoadError> {
+    /// Writes a file, finds it and does something with it.
+    fn with_request<T>(
+        text: &str,
+        change: impl Fn(&mut SourceSettings),
+        work: impl FnOnce(&Request<'_>) -> Result<T, LoadError>,
+    ) -> Result<T, LoadError> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("t.csv");
         std::fs::write(&file, text).unwrap();
@@ -133,10 +156,37 @@ mod tests {
         change(&mut settings);
         let files = files::find(&settings)?;
         let warnings = &Warnings::default();
-        let request =
-            Request { settings: &settings, required: &[], files: &files, watch: false, warnings };
-        let table = read(&request, &mut Tell(&mut |_| ControlFlow::Continue(())))?;
-        Ok(table.into_panel()?.panel)
+        let (settings, files, required) = (&settings, &files[..], &[]);
+        work(&Request { settings, required, files, watch: false, warnings })
+    }
+
+    fn read_text(text: &str, change: impl Fn(&mut SourceSettings)) -> Result<Panel, LoadError> {
+        with_request(text, change, |request| {
+            let go_on = &mut |_| ControlFlow::Continue(());
+            let tell = &mut Tell::new(go_on);
+            let table = read(request, tell)?;
+            Ok(table.into_panel(tell)?.panel)
+        })
+    }
+
+    #[test]
+    fn the_first_pass_stops_when_it_is_told_to() {
+        let rows: String = (0..5_000).map(|n| format!("x,{n},1\n")).collect();
+        let text = format!("symbol,trade_date,a\n{rows}");
+        let mut asked = Vec::new();
+        let read = with_request(
+            &text,
+            |_| {},
+            |request| {
+                let stop = &mut |progress: crate::LoadProgress| {
+                    asked.push(progress.rows);
+                    ControlFlow::Break(())
+                };
+                read(request, &mut Tell::hasty(stop)).map(|_| ())
+            },
+        );
+        assert!(matches!(read, Err(LoadError::Interrupted)));
+        assert_eq!(asked, [0], "before a row is kept");
     }
 
     #[test]
@@ -178,7 +228,9 @@ mod tests {
             "both dates and plain numbers",
         );
         check_refused("symbol,trade_date,a\nx,2020-01-02,one\n", "matches no numeric column");
-        check_refused("symbol,trade_date,a\n", "matches no numeric column");
+        check_refused("symbol,trade_date,a\n", "has no rows below its header line; write them");
+        check_refused("", "is empty; a CSV table has a header line");
+        check_refused("\n\n", "is empty; a CSV table has a header line");
         check_refused("symbol,trade_date,a\nx,2020-01-02\n", "not a CSV table");
     }
 

@@ -30,6 +30,18 @@ pub enum LoadError {
         /// What was expected.
         expected: &'static str,
     },
+    /// A key is set to more than there is room for.
+    #[error("source.{key} = {value} cannot be used: at most {most} fits; {why}")]
+    TooLarge {
+        /// The key.
+        key: &'static str,
+        /// What it is set to.
+        value: u64,
+        /// What would fit, with the other settings as they are.
+        most: u64,
+        /// What there is not enough of.
+        why: String,
+    },
     /// A glob that cannot be read.
     #[error("{key} = {value:?} cannot be used: a name, or a glob made of *, ? and [abc]")]
     Glob {
@@ -62,6 +74,22 @@ pub enum LoadError {
     )]
     FileChanged {
         /// The file.
+        path: PathBuf,
+    },
+    /// A file has nothing in it.
+    #[error(
+        "{path} is empty; a CSV table has a header line that names its columns, and its rows below"
+    )]
+    EmptyFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file has a header and nothing else.
+    #[error(
+        "{path} has no rows below its header line; write them, or set source.path to a file that has some"
+    )]
+    HeaderOnly {
+        /// The file, or the setting that means several.
         path: PathBuf,
     },
     /// A file is not well-formed CSV.
@@ -370,6 +398,14 @@ pub enum LoadError {
         /// What went wrong.
         source: ::postgres::Error,
     },
+    /// A table is emptied or rewritten whenever it is looked at.
+    #[error(
+        "{table} was rewritten or emptied each time its rows were to be read; try again when nothing does that any more"
+    )]
+    Rewritten {
+        /// The table.
+        table: String,
+    },
     /// Connections cannot be made to see the same snapshot.
     #[error(
         "{server} does not let several connections share one snapshot, or ended all of them again and again; connect to the server itself and not to a pooler or a group of servers, or set source.connections = 1"
@@ -550,6 +586,7 @@ impl LoadError {
             self,
             LoadError::MissingSetting { .. }
                 | LoadError::Setting { .. }
+                | LoadError::TooLarge { .. }
                 | LoadError::Glob { .. }
                 | LoadError::NoFiles { .. }
                 | LoadError::AbsentSymbols { .. }

@@ -6,12 +6,12 @@
 //! A file is taken in the state in which it was found: the cache key is made from that state, and a
 //! file that has another one while it is read, or afterwards, is an error.
 
-use crate::{LoadError, SourceKind, SourceSettings};
-use serde::Serialize;
+use crate::{LoadError, SourceKind, SourceSettings, plain_file};
+use serde::{Serialize, Serializer};
 use std::{
     fs::{self, File, Metadata},
     io,
-    os::unix::fs::MetadataExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -25,6 +25,7 @@ pub(crate) struct SourceFile {
 /// What tells one state of a file from another without reading it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct FileState {
+    #[serde(serialize_with = "serialize_path")]
     path: PathBuf,
     bytes: u64,
     /// Time of the last change, in whole seconds and nanoseconds.
@@ -57,7 +58,7 @@ impl SourceFile {
     /// Opens the file, if it is still as it was found.
     pub(crate) fn open(&self) -> Result<File, LoadError> {
         let failed = |source| LoadError::ReadFile { path: self.path.clone(), source };
-        let file = File::open(&self.path).map_err(failed)?;
+        let file = plain_file::open(&self.path).map_err(failed)?;
         self.compare(&file.metadata().map_err(failed)?)?;
         Ok(file)
     }
@@ -99,6 +100,14 @@ impl FileState {
     }
 }
 
+/// A path is bytes: one that is text is written as text, any other as the list of its bytes.
+fn serialize_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    match path.to_str() {
+        Some(text) => serializer.serialize_str(text),
+        None => serializer.collect_seq(path.as_os_str().as_bytes()),
+    }
+}
+
 /// The files to read, in order: none for kinds that read no files, and never none for others.
 pub(crate) fn find(settings: &SourceSettings) -> Result<Vec<SourceFile>, LoadError> {
     let extension = match settings.kind {
@@ -126,6 +135,10 @@ pub(crate) fn find(settings: &SourceSettings) -> Result<Vec<SourceFile>, LoadErr
             }
         }
         files
+    } else if fs::symlink_metadata(&plain).is_ok() {
+        // A pipe, a socket, a device, or a link that leads nowhere.
+        let source = plain_file::open(&plain).err().unwrap_or_else(|| io::ErrorKind::Other.into());
+        return Err(LoadError::ReadFile { path: plain, source });
     } else {
         expand(path)?
     };
@@ -152,7 +165,22 @@ fn expand(pattern: &str) -> Result<Vec<PathBuf>, LoadError> {
             files.push(path);
         }
     }
+    files.extend(names_that_are_no_text(Path::new(pattern)));
     Ok(files)
+}
+
+/// The files that the last part of a pattern matches and whose names are no text: the `glob` crate
+/// passes them over. Patterns for folders find none of them.
+fn names_that_are_no_text(pattern: &Path) -> Vec<PathBuf> {
+    let name = pattern.file_name().and_then(|name| glob::Pattern::new(name.to_str()?).ok());
+    let (Some(name), Some(folder)) = (name, pattern.parent()) else { return Vec::new() };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let odd = entries.filter(|entry| {
+        let found = entry.file_name();
+        found.to_str().is_none() && name.matches(&found.to_string_lossy())
+    });
+    odd.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
 }
 
 #[cfg(test)]

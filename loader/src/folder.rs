@@ -9,6 +9,7 @@
 //! by those who find no folder, to look again: for a few system calls, never while rows are read or
 //! written. Where the file system has no locks, everything works, but nothing is cleaned up.
 
+use crate::plain_file;
 use std::{
     fs::{self, DirEntry, File, OpenOptions, TryLockError},
     hash::{BuildHasher, RandomState},
@@ -42,7 +43,7 @@ impl Partial {
     /// Makes an empty folder for a key, in a cache that is there, and removes what others have left
     /// behind.
     pub(crate) fn reserve(root: &Path, key: &str) -> io::Result<Self> {
-        let cache = lock_cache(root);
+        let cache = lock_cache(root)?;
         // Without a lock nobody can be told from somebody.
         let abandoned = if cache.is_some() { claim_abandoned(root) } else { Vec::new() };
         let path = loop {
@@ -67,10 +68,14 @@ impl Partial {
     }
 
     /// Shares the folder from now on: its files will not change any more.
-    pub(crate) fn share(&self) -> Shared {
+    pub(crate) fn share(&self, root: &Path) -> io::Result<Shared> {
+        // The system lets go of a lock for a moment when it is to be shared. Whoever looks for
+        // folders that were left behind must not find this one just then, and does so under the
+        // lock of the cache.
+        let _cache = lock_cache(root)?;
         // A lock that one has alone can be shared at once.
         let _ = self.lock.try_lock_shared();
-        Shared { lock: Arc::clone(&self.lock) }
+        Ok(Shared { lock: Arc::clone(&self.lock) })
     }
 
     /// Gives the folder the name of its key, unless `keep` says that the one which is there should
@@ -82,7 +87,7 @@ impl Partial {
         keep: impl Fn(&Path) -> bool,
     ) -> io::Result<bool> {
         let folder = root.join(key);
-        let cache = lock_cache(root);
+        let cache = lock_cache(root)?;
         if keep(&folder) {
             return Ok(false);
         }
@@ -136,15 +141,15 @@ impl Shared {
     /// Takes a share in the folder of a key.
     pub(crate) fn find(root: &Path, key: &str) -> io::Result<Found> {
         let path = root.join(key).join(LOCK);
-        let lock = match File::open(&path) {
+        let lock = match plain_file::open(&path) {
             Ok(lock) => lock,
             Err(error) if is_absent(&error) => {
                 // Between two renames there is no folder: whoever is there holds the lock.
-                let cache = share_cache(root);
+                let cache = share_cache(root)?;
                 let found = cache.is_some() && path.exists();
                 return Ok(if found { Found::Moving } else { Found::Nothing });
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(in_the_way(LOCK, error)),
         };
         Ok(match lock.try_lock_shared() {
             // Whoever removes a folder has its lock alone.
@@ -172,10 +177,11 @@ struct Claimed {
 impl Claimed {
     /// Claims a folder that is no longer, or not yet, that of its key.
     fn take(path: PathBuf) -> Option<Self> {
-        match File::open(path.join(LOCK)) {
+        match plain_file::open(&path.join(LOCK)) {
             Ok(lock) => lock.try_lock().ok().map(|()| Claimed { path, _lock: Some(lock) }),
-            Err(error) if error.kind() == ErrorKind::NotFound && path.exists() => {
-                Some(Claimed { path, _lock: None })
+            // Without a file there is nobody who could hold its lock.
+            Err(error) if error.kind() == ErrorKind::NotFound || plain_file::is_refused(&error) => {
+                path.exists().then_some(Claimed { path, _lock: None })
             }
             Err(_) => None,
         }
@@ -205,7 +211,7 @@ fn claim_abandoned(root: &Path) -> Vec<Claimed> {
     let folders = entries.filter(is_partial).map(|entry| entry.path());
     // Without a lock it is of a version that had none, and may be in use.
     folders
-        .filter(|path| path.join(LOCK).exists() || is_old(path))
+        .filter(|path| path.join(LOCK).is_file() || is_old(path))
         .filter_map(Claimed::take)
         .collect()
 }
@@ -218,19 +224,38 @@ fn unused_name(root: &Path, key: &str) -> PathBuf {
 }
 
 /// Waits for the lock of the cache and holds it alone; `None` where it cannot be had.
-fn lock_cache(root: &Path) -> Option<File> {
-    let path = root.join(CACHE_LOCK);
-    let options =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+fn lock_cache(root: &Path) -> io::Result<Option<File>> {
+    let file =
+        open_lock(OpenOptions::new().read(true).write(true).create(true).truncate(false), root)?;
     // Somebody else's file will do.
-    let file = options.or_else(|_| File::open(&path)).ok()?;
-    file.lock().ok().map(|()| file)
+    let file = match file {
+        Some(file) => Some(file),
+        None => open_lock(OpenOptions::new().read(true), root)?,
+    };
+    Ok(file.and_then(|file| file.lock().ok().map(|()| file)))
 }
 
 /// Waits for the lock of the cache and shares it; `None` where it cannot be had.
-fn share_cache(root: &Path) -> Option<File> {
-    let file = File::open(root.join(CACHE_LOCK)).ok()?;
-    file.lock_shared().ok().map(|()| file)
+fn share_cache(root: &Path) -> io::Result<Option<File>> {
+    let file = open_lock(OpenOptions::new().read(true), root)?;
+    Ok(file.and_then(|file| file.lock_shared().ok().map(|()| file)))
+}
+
+/// Opens the lock of the cache; `None` where that is not allowed, or it is not there.
+fn open_lock(options: &mut OpenOptions, root: &Path) -> io::Result<Option<File>> {
+    match plain_file::open_with(options, &root.join(CACHE_LOCK)) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if plain_file::is_refused(&error) => Err(in_the_way(CACHE_LOCK, error)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Names a lock in whose place there is something else.
+fn in_the_way(lock: &str, error: io::Error) -> io::Error {
+    match plain_file::is_refused(&error) {
+        true => io::Error::new(error.kind(), format!("{lock} is in the way: {error}")),
+        false => error,
+    }
 }
 
 /// A rename or a new file is on disk only when its folder is.
@@ -268,7 +293,7 @@ mod tests {
         let root = dir.path();
         let publish = || {
             let partial = Partial::reserve(root, "k").unwrap();
-            let shared = partial.share();
+            let shared = partial.share(root).unwrap();
             assert!(partial.publish(root, "k", |_| false).unwrap());
             shared
         };

@@ -14,13 +14,14 @@ use crate::{
     assemble::Table,
     columns::{Content, Selection, TableColumn},
     filter::RowFilter,
+    generate_size::Size,
     progress::Tell,
     request::Request,
     rows::{RowStore, panel_value},
     time::{DAY, days_from_civil},
     wide::ONE_SERIES,
 };
-use millstream_stage::{ColumnKind, TimeKind};
+use millstream_stage::{ColumnKind, TimeKind, available_memory};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
@@ -53,6 +54,9 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
     let made = &settings.generate;
     check_share("generate.missing", made.missing)?;
     check_share("generate.short", made.short)?;
+    let symbols = (!settings.symbols.is_empty()).then_some(settings.symbols.len());
+    let is_wide = settings.features.iter().any(|feature| feature == "*");
+    Size::new(made, symbols, is_wide).check(available_memory())?;
     let table = columns(made.features.get());
     let place = "the generated table";
     let chosen = Selection::choose(&table, settings, required, place)?;
@@ -61,7 +65,7 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
 
     let generator = Generator::new(settings);
     let mut rows = RowStore::new(chosen.values.len());
-    let mut known = Vec::new();
+    let (mut known, mut made_rows) = (Vec::new(), 0_u64);
     let digits = (made.series.get() - 1).to_string().len().max(3);
     for index in 0..made.series.get() {
         let symbol = format!("S{index:0digits$}");
@@ -80,7 +84,10 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
                     *cell = values[column - FIRST_VALUE];
                 }
             }
-        });
+            // To look at the clock costs as much as some of the values.
+            made_rows += 1;
+            if made_rows.is_multiple_of(256) { tell.ask() } else { Ok(()) }
+        })?;
         tell.rows(rows.rows())?;
     }
     Ok(Table {
@@ -164,7 +171,11 @@ impl Generator {
     }
 
     /// Hands out each row of one series: its time, the target and the features.
-    fn series(&self, index: u64, mut row: impl FnMut(i64, &[f32])) {
+    fn series<E>(
+        &self,
+        index: u64,
+        mut row: impl FnMut(i64, &[f32]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut random = Random::new(self.seed, stream::SERIES + 2 * index);
         // Gaps have a stream of their own: with more of them the other values stay as they were.
         let mut gaps = Random::new(self.seed, stream::SERIES + 2 * index + 1);
@@ -189,9 +200,10 @@ impl Generator {
                 values.push(if gone { f32::NAN } else { panel_value(value) });
             }
             if (first..last).contains(&day) {
-                row(business_day(day), &values);
+                row(business_day(day), &values)?;
             }
         }
+        Ok(())
     }
 
     /// First day, and the day after the last.

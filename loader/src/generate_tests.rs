@@ -18,11 +18,9 @@ fn panel(change: impl FnOnce(&mut SourceSettings)) -> Panel {
         watch: false,
         warnings: &Warnings::default(),
     };
-    read(&request, &mut Tell(&mut |_| ControlFlow::Continue(())))
-        .unwrap()
-        .into_panel()
-        .unwrap()
-        .panel
+    let go_on = &mut |_| ControlFlow::Continue(());
+    let tell = &mut Tell::new(go_on);
+    read(&request, tell).unwrap().into_panel(tell).unwrap().panel
 }
 
 #[test]
@@ -65,7 +63,7 @@ fn a_share_is_a_share() {
         warnings: &Warnings::default(),
     };
     let error =
-        read(&request, &mut Tell(&mut |_| ControlFlow::Continue(()))).unwrap_err().to_string();
+        read(&request, &mut Tell::new(&mut |_| ControlFlow::Continue(()))).unwrap_err().to_string();
     assert!(error.contains("source.generate.missing = \"1.5\""), "{error}");
 }
 

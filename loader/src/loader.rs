@@ -7,12 +7,12 @@ use crate::{
     LoadError, SourceKind, SourceSettings,
     cache::{CacheEntry, Cached},
     csv, files, generate, parquet, postgres,
-    progress::{LoadProgress, Observer, Origin, Tell},
+    progress::{LoadProgress, Observer, Tell},
     refresh::{Refresh, wants_anew},
     request::Request,
 };
 use millstream_stage::{Item, Panel, Source, Warnings};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::{fmt, ops::ControlFlow, path::PathBuf, time::Instant};
 
 /// What an import, or a verification, found.
@@ -26,7 +26,9 @@ pub struct ImportReport {
     pub bytes: u64,
     /// Seconds it took.
     pub seconds: f64,
-    /// Folder of the cached panel; `None` when the cache is off.
+    /// Folder of the cached panel; `None` when the cache is off. What of its name is no text is
+    /// written as `\u{fffd}`.
+    #[serde(serialize_with = "serialize_lossy")]
     pub cache: Option<PathBuf>,
 }
 
@@ -120,26 +122,26 @@ impl Source for Loader {
             watch: !self.settings.cache.is_empty(),
             warnings: &self.warnings,
         };
+        let tell = &mut Tell::new(&mut self.progress);
         let cache = CacheEntry::locate(&request)?;
-        let cached = cache.as_ref().map(CacheEntry::open).transpose()?.flatten();
+        let cached = open(cache.as_ref(), tell)?;
         let was_cached = cached.is_some();
-        let usable = cached.filter(|cached| {
-            request.is_met_by(cached.panel.schema()) && !wants_anew(&request, cached, self.refresh)
-        });
+        let usable = match cached {
+            Some(cached)
+                if request.is_met_by(cached.panel.schema())
+                    && !wants_anew(&request, &cached, self.refresh, tell)? =>
+            {
+                Some(cached)
+            }
+            _ => None,
+        };
         let panel = match usable {
             Some(Cached { panel, notes, .. }) => {
                 notes.say(&self.settings, &self.warnings)?;
-                let rows = panel.rows();
-                // The panel is there; to stop now would save nothing.
-                let _ = (self.progress)(LoadProgress {
-                    rows,
-                    expected: Some(rows),
-                    bytes: None,
-                    origin: Origin::Cache,
-                });
+                tell.found(panel.rows());
                 panel
             }
-            None => read(&request, cache.as_ref(), was_cached, &mut self.progress)?,
+            None => read(&request, cache.as_ref(), was_cached, tell)?,
         };
         Ok(Some(panel))
     }
@@ -163,12 +165,12 @@ pub fn import(
     let watch = !settings.cache.is_empty();
     let request = Request { settings, required, files: &files, watch, warnings };
     let cache = CacheEntry::locate(&request)?;
-    let panel = read(&request, cache.as_ref(), true, progress)?;
+    let panel = read(&request, cache.as_ref(), true, &mut Tell::new(progress))?;
     Ok(report(&panel, start, cache.as_ref()))
 }
 
 /// Checks every checksum of the cached panel. What a person must know about its rows goes to
-/// `warnings`.
+/// `warnings`; when `progress` breaks, so does this.
 ///
 /// # Errors
 /// [`LoadError::Checksum`] or [`LoadError::Length`] for the first damage found, and
@@ -176,6 +178,7 @@ pub fn import(
 pub fn verify(
     settings: &SourceSettings,
     required: &[String],
+    progress: &mut Observer<'_>,
     warnings: &Warnings,
 ) -> Result<ImportReport, LoadError> {
     let start = Instant::now();
@@ -183,13 +186,21 @@ pub fn verify(
     let files = files::find(settings)?;
     let cache =
         CacheEntry::locate(&Request { settings, required, files: &files, watch: false, warnings })?;
-    match cache.as_ref().map(CacheEntry::open).transpose()?.flatten() {
+    match open(cache.as_ref(), &mut Tell::new(progress))? {
         Some(Cached { panel, notes, .. }) => {
             notes.say(settings, warnings)?;
             Ok(report(&panel, start, cache.as_ref()))
         }
         None => Err(LoadError::NoCache { path: PathBuf::from(&settings.cache) }),
     }
+}
+
+/// A report is for people, and must be written whatever the bytes of a path are.
+fn serialize_lossy<S: Serializer>(
+    path: &Option<PathBuf>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.to_string_lossy()).serialize(serializer)
 }
 
 fn report(panel: &Panel, start: Instant, cache: Option<&CacheEntry>) -> ImportReport {
@@ -202,22 +213,29 @@ fn report(panel: &Panel, start: Instant, cache: Option<&CacheEntry>) -> ImportRe
     }
 }
 
+/// Opens the cached panel, if there is a cache and one in it.
+fn open(cache: Option<&CacheEntry>, tell: &mut Tell<'_>) -> Result<Option<Cached>, LoadError> {
+    match cache {
+        Some(cache) => cache.open(tell),
+        None => Ok(None),
+    }
+}
+
 /// Reads the source and, with a cache, swaps the panel for the one that later runs will open.
 fn read(
     request: &Request<'_>,
     cache: Option<&CacheEntry>,
     replace: bool,
-    progress: &mut Observer<'_>,
+    tell: &mut Tell<'_>,
 ) -> Result<Panel, LoadError> {
     let reserved = cache.map(CacheEntry::reserve).transpose()?;
-    let tell = &mut Tell(progress);
     let table = match request.settings.kind {
         SourceKind::Generate => generate::read(request, tell)?,
         SourceKind::Csv => csv::read(request, tell)?,
         SourceKind::Parquet => parquet::read(request, tell)?,
         SourceKind::Postgres => postgres::read(request, tell)?,
     };
-    let loaded = table.into_panel()?;
+    let loaded = table.into_panel(tell)?;
     loaded.notes.say(request.settings, request.warnings)?;
     tell.rows(loaded.panel.rows())?;
     let Some((cache, folder)) = cache.zip(reserved) else { return Ok(loaded.panel) };

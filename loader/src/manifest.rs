@@ -4,7 +4,7 @@
 //! manifest of this version is no cache. Its first line holds a checksum of all that follows, so
 //! that no byte of it can change unnoticed.
 
-use crate::{LoadError, folder::is_absent, notes::Notes, postgres::ReadRows};
+use crate::{LoadError, folder::is_absent, notes::Notes, plain_file, postgres::ReadRows};
 use millstream_stage::PanelSchema;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -72,7 +72,7 @@ impl Manifest {
     /// another key.
     pub(crate) fn read(folder: &Path, key: &str) -> Result<Option<Self>, LoadError> {
         let path = folder.join(FILE);
-        let text = match std::fs::read(&path) {
+        let text = match plain_file::read(&path) {
             Ok(text) => text,
             Err(error) if is_absent(&error) => return Ok(None),
             Err(source) => return Err(LoadError::ReadCache { path, source }),

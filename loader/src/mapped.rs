@@ -36,7 +36,7 @@ mod tests {
         let bytes: Vec<u8> = (0..10_000).map(|n| (n % 256) as u8).collect();
         file.write_all(&bytes).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let folder = Partial::reserve(dir.path(), "k").unwrap().share();
+        let folder = Partial::reserve(dir.path(), "k").unwrap().share(dir.path()).unwrap();
         let buffer = map(file.as_file(), &folder).unwrap();
         drop(file);
         let slice = buffer.slice(5_000);

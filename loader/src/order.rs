@@ -5,9 +5,16 @@
 //! that the panel is never in memory twice. Which rows end up in which shard then depends on the
 //! sizes of the chunks that arrived; their order never does.
 
-use crate::rows::{Chunk, RowStore};
+use crate::{
+    LoadError,
+    progress::Tell,
+    rows::{Chunk, RowStore},
+};
 use millstream_stage::Shard;
 use std::collections::HashMap;
+
+/// Rows between two looks at the clock, and at whether to go on.
+const ASK_EVERY: usize = 1024;
 
 /// The names of all series in byte order, whose positions are the codes, and the sorted shards. With
 /// `caseless`, names that differ in case only are one series, under the first of them.
@@ -15,7 +22,8 @@ pub(crate) fn into_shards(
     stores: Vec<RowStore>,
     width: usize,
     caseless: bool,
-) -> (Vec<String>, Vec<Shard>) {
+    tell: &mut Tell<'_>,
+) -> Result<(Vec<String>, Vec<Shard>), LoadError> {
     let mut parts: Vec<(Vec<String>, Vec<Chunk>)> =
         stores.into_iter().map(RowStore::finish).collect();
     if caseless {
@@ -35,15 +43,16 @@ pub(crate) fn into_shards(
         for code in part.iter_mut().flat_map(|chunk| &mut chunk.codes) {
             *code = ranks[*code as usize];
         }
+        tell.ask()?;
         chunks.append(&mut part);
     }
     // Tasks over ranges of a key come in the server's order of it, which need not be ours.
     chunks.sort_by_key(first_key);
     if !is_sorted(&chunks) {
-        permute(&mut chunks, series.len(), width);
+        permute(&mut chunks, series.len(), width, tell)?;
     }
     let shard = |chunk: Chunk| Shard::new(chunk.codes, chunk.times, chunk.values, width);
-    (series, chunks.into_iter().map(shard).collect())
+    Ok((series, chunks.into_iter().map(shard).collect()))
 }
 
 /// Writes names that differ in case only all like the first of them in byte order.
@@ -70,8 +79,14 @@ fn is_sorted(chunks: &[Chunk]) -> bool {
 }
 
 /// Sorts the rows of all chunks as if they were one; every chunk keeps its size.
-fn permute(chunks: &mut [Chunk], series: usize, width: usize) {
-    let mut sources = sources(chunks, series);
+fn permute(
+    chunks: &mut [Chunk],
+    series: usize,
+    width: usize,
+    tell: &mut Tell<'_>,
+) -> Result<(), LoadError> {
+    let mut sources = sources(chunks, series, tell)?;
+    let mut moved = 0_usize;
     let mut rows = Rows { starts: starts(chunks), chunks, width };
     let mut spare = vec![0.0; width];
     for first in 0..sources.len() {
@@ -89,14 +104,19 @@ fn permute(chunks: &mut [Chunk], series: usize, width: usize) {
             }
             rows.copy(source, hole);
             hole = source;
+            moved += 1;
+            if moved.is_multiple_of(ASK_EVERY) {
+                tell.ask()?;
+            }
         }
     }
+    Ok(())
 }
 
 /// For every place in the sorted panel, the number of the row that belongs there: rows counted out
 /// by series, then sorted by time within each. This is all the memory that sorting takes, so it is
 /// kept to a word a row.
-fn sources(chunks: &[Chunk], series: usize) -> Vec<usize> {
+fn sources(chunks: &[Chunk], series: usize, tell: &mut Tell<'_>) -> Result<Vec<usize>, LoadError> {
     let mut ends = vec![0; series];
     for code in chunks.iter().flat_map(|chunk| &chunk.codes) {
         ends[*code as usize] += 1;
@@ -109,6 +129,9 @@ fn sources(chunks: &[Chunk], series: usize) -> Vec<usize> {
     let mut sources = vec![0; rows];
     let codes = chunks.iter().flat_map(|chunk| &chunk.codes);
     for (row, code) in codes.enumerate() {
+        if row.is_multiple_of(ASK_EVERY) {
+            tell.ask()?;
+        }
         sources[ends[*code as usize]] = row;
         ends[*code as usize] += 1;
     }
@@ -128,8 +151,9 @@ fn sources(chunks: &[Chunk], series: usize) -> Vec<usize> {
             sources[start..end].iter_mut().zip(sorted).for_each(|(to, row)| *to = row);
         }
         start = end;
+        tell.ask()?;
     }
-    sources
+    Ok(sources)
 }
 
 /// The rows of all chunks, numbered as if they were one.
@@ -193,6 +217,7 @@ fn starts(chunks: &[Chunk]) -> Vec<usize> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::ops::ControlFlow;
 
     /// Puts rows into stores of a few tasks; the value of a row tells which row it was.
     fn stores(rows: &[(&str, i64)], tasks: usize, chunk_rows: usize) -> Vec<RowStore> {
@@ -208,12 +233,35 @@ mod tests {
             .collect()
     }
 
+    fn sorted_shards(stores: Vec<RowStore>) -> (Vec<String>, Vec<Shard>) {
+        let go_on = &mut |_| ControlFlow::Continue(());
+        into_shards(stores, 2, false, &mut Tell::new(go_on)).unwrap()
+    }
+
+    #[test]
+    fn sorting_stops_when_it_is_told_to() {
+        let rows: Vec<(String, i64)> = (0..200_000).map(|n| (format!("{}", n % 7), -n)).collect();
+        let rows: Vec<(&str, i64)> =
+            rows.iter().map(|(name, time)| (name.as_str(), *time)).collect();
+        // While rows are counted out, and while they are moved.
+        for at in [1, 100, 300] {
+            let mut asked = 0;
+            let stop = &mut |_| {
+                asked += 1;
+                if asked == at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            let sorted = into_shards(stores(&rows, 1, 100_000), 2, false, &mut Tell::hasty(stop));
+            assert!(matches!(sorted, Err(LoadError::Interrupted)));
+            assert_eq!(asked, at);
+        }
+    }
+
     #[test]
     fn chunks_in_order_are_not_moved() {
         let mut stores = stores(&[("b", 1), ("b", 2), ("a", 1), ("a", 2)], 2, 10);
         let before: Vec<*const f32> =
             stores.iter_mut().map(|store| store.push(0, 3).as_ptr().wrapping_sub(4)).collect();
-        let (names, shards) = into_shards(stores, 2, false);
+        let (names, shards) = sorted_shards(stores);
         assert_eq!(names, ["a", "b"]);
         // The tasks swap places; their rows stay where they were decoded.
         let found: Vec<*const f32> = shards.iter().rev().map(|s| s.values().as_ptr()).collect();
@@ -234,7 +282,7 @@ mod tests {
             shuffled.sort_by_key(|(name, time)| {
                 xxhash_rust::xxh3::xxh3_64_with_seed(format!("{name}{time}").as_bytes(), seed)
             });
-            let (names, shards) = into_shards(stores(&shuffled, tasks, chunk_rows), 2, false);
+            let (names, shards) = sorted_shards(stores(&shuffled, tasks, chunk_rows));
             let found: Vec<(&str, i64)> = shards
                 .iter()
                 .flat_map(|s| s.codes().iter().zip(s.times()))

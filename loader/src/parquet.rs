@@ -11,7 +11,7 @@ use crate::{
     filter::RowFilter,
     progress::Tell,
     request::Request,
-    wide::{BATCH_ROWS, WideColumns, WideRows},
+    wide::{WideColumns, WideRows, batch_rows},
 };
 use arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
 use millstream_stage::ColumnKind;
@@ -60,7 +60,8 @@ fn read_file(
     let here = Selection::choose(&describe(builder.schema()), settings, &[], &place)?;
     let needed = here.series.into_iter().chain([here.time]).chain(here.values);
     let mask = ProjectionMask::roots(builder.parquet_schema(), needed);
-    let reader = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build();
+    let rows_at_once = batch_rows(rows.width());
+    let reader = builder.with_projection(mask).with_batch_size(rows_at_once).build();
     for batch in reader.map_err(|source| broken(file, source))? {
         let batch = batch.map_err(|source| broken(file, source.into()))?;
         rows.append(&batch)?;

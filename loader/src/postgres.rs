@@ -22,6 +22,7 @@ mod session;
 mod share;
 mod socket;
 mod sql;
+mod stop;
 mod tap;
 mod tasks;
 mod tls;
@@ -33,8 +34,13 @@ pub use reader::{Columns, PostgresReader};
 pub(crate) use server::server_identity;
 
 use crate::{
-    LoadError, SourceSettings, assemble::Table, copy::packed::common_kind, error::chain,
-    progress::Tell, request::Request, rows::RowStore,
+    LoadError, SourceSettings,
+    assemble::Table,
+    copy::packed::common_kind,
+    error::chain,
+    progress::{TICK, Tell},
+    request::Request,
+    rows::RowStore,
 };
 use crew::{Crew, Event, Order};
 use millstream_stage::{TimeKind, Warnings};
@@ -42,13 +48,11 @@ use plan::Plan;
 use server::Server;
 use session::{Session, is_cancelled};
 use share::{Layout, Part};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use stop::stoppable;
 
 /// How often a load starts again from a new snapshot before it fails.
 const RESTARTS: u32 = 5;
-
-/// The longest time between two calls of progress.
-const TICK: Duration = Duration::from_millis(100);
 
 /// Why one attempt at a load failed.
 enum Broken {
@@ -119,6 +123,13 @@ pub fn copy_commands(
     Ok(plan.tasks.list.into_iter().map(|task| task.copy).collect())
 }
 
+/// Everything that was read in one snapshot.
+struct Read {
+    plan: Arc<Plan>,
+    rows: Vec<RowStore>,
+    time_kind: Option<TimeKind>,
+}
+
 /// Reads everything in one snapshot.
 fn attempt(
     server: &Server,
@@ -135,6 +146,42 @@ fn attempt(
         patience: again,
         watch: request.watch,
     });
+    let read = collect(&mut crew, server, tell);
+    // Whoever asked to stop is not kept waiting for a server that is silent.
+    let mut urgent = matches!(read, Err(Broken::Failed(LoadError::Interrupted)));
+    crew.end(&mut || {
+        urgent = urgent || tell.ask().is_err();
+        urgent
+    });
+    let Read { plan, rows, time_kind } = read?;
+    let place = plan.columns.place.clone();
+    let loaded: Vec<String> = rows.iter().flat_map(RowStore::names).cloned().collect();
+    let known = match plan.filter.absent(&loaded).is_empty() {
+        true => Vec::new(),
+        false => stoppable(server.clone(), tell, |server| {
+            Ok(series::names(server, &plan.columns, settings))
+        })?,
+    };
+    // Without rows it does not matter what their times would have been.
+    let time_kind = time_kind.unwrap_or(TimeKind::Integer);
+    Ok(Table {
+        place,
+        series_column: settings.series_column().map(str::to_owned),
+        time_column: settings.time.clone(),
+        time_kind,
+        columns: plan.columns.value_names(),
+        kinds: plan.columns.value_kinds(),
+        inputs: plan.inputs,
+        rows,
+        known,
+        filter: Arc::clone(&plan.filter),
+        left_out: plan.left_out.clone(),
+        look: plan.look.clone(),
+    })
+}
+
+/// Takes what the members read, until all of it is there.
+fn collect(crew: &mut Crew, server: &Server, tell: &mut Tell<'_>) -> Result<Read, Broken> {
     let mut plan: Option<Arc<Plan>> = None;
     let mut parts: Vec<Option<RowStore>> = Vec::new();
     let mut time_kind: Option<TimeKind> = None;
@@ -163,39 +210,14 @@ fn attempt(
             Some(Event::Done) => unfinished -= 1,
             Some(Event::Lost(error)) => return Err(Broken::Lost(error)),
             Some(Event::Failed(error)) => return Err(Broken::Failed(error)),
-            Some(Event::Panicked) => {
-                drop(crew);
-                unreachable!("dropping the crew raises the panic again");
-            }
+            // Ending the crew raises the panic again.
+            Some(Event::Panicked) => return Err(Broken::Failed(LoadError::Interrupted)),
             None => {}
         }
         let (rows, bytes) = crew.received();
         let expected = plan.as_ref().and_then(|plan| plan.tasks.rows);
         tell.progress(rows, expected, Some(bytes))?;
     }
-    drop(crew);
     let plan = plan.expect("tasks are done after the plan is made");
-    let place = plan.columns.place.clone();
-    let rows: Vec<RowStore> = parts.into_iter().flatten().collect();
-    let loaded: Vec<String> = rows.iter().flat_map(RowStore::names).cloned().collect();
-    let known = match plan.filter.absent(&loaded).is_empty() {
-        true => Vec::new(),
-        false => series::names(server, &plan.columns, settings),
-    };
-    // Without rows it does not matter what their times would have been.
-    let time_kind = time_kind.unwrap_or(TimeKind::Integer);
-    Ok(Table {
-        place,
-        series_column: settings.series_column().map(str::to_owned),
-        time_column: settings.time.clone(),
-        time_kind,
-        columns: plan.columns.value_names(),
-        kinds: plan.columns.value_kinds(),
-        inputs: plan.inputs,
-        rows,
-        known,
-        filter: Arc::clone(&plan.filter),
-        left_out: plan.left_out.clone(),
-        look: plan.look.clone(),
-    })
+    Ok(Read { plan, rows: parts.into_iter().flatten().collect(), time_kind })
 }

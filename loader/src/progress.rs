@@ -1,7 +1,11 @@
 //! How far loading has come, told to whoever wants to know, who may answer "stop".
 
 use crate::LoadError;
-use std::{fmt, ops::ControlFlow};
+use std::{
+    fmt,
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
 
 /// Where rows are being read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +45,31 @@ pub struct LoadProgress {
 /// Called now and then while loading; to break is to stop loading.
 pub type Observer<'a> = dyn FnMut(LoadProgress) -> ControlFlow<()> + 'a;
 
-/// What a reader tells the observer.
-pub(crate) struct Tell<'a>(pub(crate) &'a mut Observer<'a>);
+/// The longest that work goes on without asking whether to stop.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-impl Tell<'_> {
+/// What a reader tells the observer, and is told.
+pub(crate) struct Tell<'a> {
+    observer: &'a mut Observer<'a>,
+    last: LoadProgress,
+    asked: Instant,
+    every: Duration,
+}
+
+impl<'a> Tell<'a> {
+    pub(crate) fn new(observer: &'a mut Observer<'a>) -> Self {
+        let last = LoadProgress { rows: 0, expected: None, bytes: None, origin: Origin::Source };
+        Tell { observer, last, asked: Instant::now(), every: TICK }
+    }
+
+    /// One that does not look at the clock before it asks.
+    #[cfg(test)]
+    pub(crate) fn hasty(observer: &'a mut Observer<'a>) -> Self {
+        let mut tell = Tell::new(observer);
+        tell.every = Duration::ZERO;
+        tell
+    }
+
     /// Tells how far the source has been read.
     pub(crate) fn progress(
         &mut self,
@@ -61,15 +86,38 @@ impl Tell<'_> {
         self.tell(LoadProgress { rows, expected, bytes, origin: Origin::Writing })
     }
 
-    fn tell(&mut self, progress: LoadProgress) -> Result<(), LoadError> {
-        match (self.0)(progress) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(LoadError::Interrupted),
-        }
+    /// Tells how many of all rows of a cached panel have been checked, now and then.
+    pub(crate) fn checked(&mut self, rows: u64, all: u64) -> Result<(), LoadError> {
+        let (expected, bytes) = (Some(all), None);
+        self.last = LoadProgress { rows, expected, bytes, origin: Origin::Cache };
+        self.ask()
+    }
+
+    /// Tells that a cached panel is used. It is there, so to stop now would save nothing.
+    pub(crate) fn found(&mut self, rows: u64) {
+        let (expected, bytes) = (Some(rows), None);
+        let _ = self.tell(LoadProgress { rows, expected, bytes, origin: Origin::Cache });
     }
 
     /// Tells how many rows have been read.
     pub(crate) fn rows(&mut self, rows: u64) -> Result<(), LoadError> {
         self.progress(rows, None, None)
+    }
+
+    /// Asks whether to go on, if that was not asked a moment ago: for work in small steps that has
+    /// no other progress to tell.
+    pub(crate) fn ask(&mut self) -> Result<(), LoadError> {
+        match self.asked.elapsed() < self.every {
+            true => Ok(()),
+            false => self.tell(self.last),
+        }
+    }
+
+    fn tell(&mut self, progress: LoadProgress) -> Result<(), LoadError> {
+        (self.last, self.asked) = (progress, Instant::now());
+        match (self.observer)(progress) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(LoadError::Interrupted),
+        }
     }
 }

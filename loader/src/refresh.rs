@@ -8,6 +8,7 @@ use crate::{
     cache::Cached,
     error::chain,
     postgres::{self, Freshness},
+    progress::Tell,
     request::Request,
 };
 use std::time::Duration;
@@ -27,20 +28,28 @@ pub enum Refresh {
 /// Whether to read the source anew. Rows that are used though there may be others are warned of.
 ///
 /// A server that does not answer is no reason not to use what is there.
-pub(crate) fn wants_anew(request: &Request<'_>, cached: &Cached, refresh: Refresh) -> bool {
+///
+/// # Errors
+/// [`LoadError::Interrupted`] alone.
+pub(crate) fn wants_anew(
+    request: &Request<'_>,
+    cached: &Cached,
+    refresh: Refresh,
+    tell: &mut Tell<'_>,
+) -> Result<bool, LoadError> {
     if refresh == Refresh::Always {
-        return true;
+        return Ok(true);
     }
     let Request { settings, warnings, .. } = *request;
     let Some(read) = cached.read.as_ref().filter(|_| settings.kind == SourceKind::Postgres) else {
-        return false;
+        return Ok(false);
     };
     let place = request.place();
     let warn = |what: &str| {
         let age = spell(cached.age());
         warnings.warn(format!("the cached rows of {place} were read {age} ago, and {what}"));
     };
-    match postgres::freshness(settings, read, warnings) {
+    Ok(match postgres::freshness(settings, read, warnings, tell) {
         Ok(Freshness::Same) => false,
         Ok(Freshness::Elsewhere(what)) => {
             warn(&format!("{what}; they are read anew"));
@@ -63,11 +72,12 @@ pub(crate) fn wants_anew(request: &Request<'_>, cached: &Cached, refresh: Refres
             );
             false
         }
+        Err(LoadError::Interrupted) => return Err(LoadError::Interrupted),
         Err(error) => {
             warn(&unanswered(&error));
             false
         }
-    }
+    })
 }
 
 fn unanswered(error: &LoadError) -> String {

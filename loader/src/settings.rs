@@ -178,7 +178,7 @@ impl SourceSettings {
             return Err(LoadError::Setting {
                 key: "connections",
                 value: self.connections.to_string(),
-                expected: "no server is faster for more than 256 of them",
+                expected: "at most 256; no server is faster for more",
             });
         }
         if self.symbols_required && self.symbols.is_empty() {

@@ -7,7 +7,7 @@ use crate::{
     checksum::{ChecksumWriter, first_damaged},
     folder::Shared,
     manifest::ShardFile,
-    mapped,
+    mapped, plain_file,
 };
 use arrow::{
     array::RecordBatch,
@@ -67,7 +67,7 @@ pub(crate) fn open(
 ) -> Result<RecordBatch, LoadError> {
     let path = folder.join(&entry.file);
     let map = || -> std::io::Result<(u64, Option<Buffer>)> {
-        let file = File::open(&path)?;
+        let file = plain_file::open(&path)?;
         let found = file.metadata()?.len();
         let whole = found == entry.bytes;
         Ok((found, if whole { Some(mapped::map(&file, shared)?) } else { None }))
@@ -122,7 +122,7 @@ mod tests {
     use arrow::array::{Array, AsArray};
 
     fn shared(dir: &Path) -> Shared {
-        Partial::reserve(dir, "k").unwrap().share()
+        Partial::reserve(dir, "k").unwrap().share(dir).unwrap()
     }
 
     #[test]

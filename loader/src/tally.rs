@@ -6,12 +6,13 @@
 use crate::{
     columns::{Content, EMPTY, TableColumn},
     files::SourceFile,
+    plain_file,
     wide::{is_missing, parse_number},
 };
 use arrow::array::StringArray;
 use millstream_stage::ColumnKind;
 use std::{
-    fs::File,
+    collections::{BTreeMap, BTreeSet, HashMap},
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
 };
@@ -75,10 +76,12 @@ impl<'a> Tally<'a> {
     }
 
     /// What the column can be used for.
-    pub(crate) fn describe(&self, name: &str) -> TableColumn {
+    pub(crate) fn describe(&self, name: &str, lines: &Lines) -> TableColumn {
         let (content, kind, left_out) = match (&self.first, self.numbers + self.truths) {
             _ if !self.is_value => (Content::Other, "text", None),
-            (Some(first), _) => (Content::Other, "text", self.surprises().then(|| first.tell())),
+            (Some(first), _) => {
+                (Content::Other, "text", self.surprises().then(|| first.tell(lines)))
+            }
             (None, 0) => (Content::OnRequest, "empty", Some(EMPTY.to_owned())),
             (None, _) => (Content::Numbers, "numbers", None),
         };
@@ -101,10 +104,10 @@ impl<'a> Tally<'a> {
 }
 
 impl Cell {
-    fn tell(&self) -> String {
-        let place = match line_of(&self.file, self.row) {
-            Ok(line) => format!("line {line} of {}", self.file.display()),
-            Err(_) => format!("row {} of {}", self.row + 1, self.file.display()),
+    fn tell(&self, lines: &Lines) -> String {
+        let place = match lines.get(&self.file, self.row) {
+            Some(line) => format!("line {line} of {}", self.file.display()),
+            None => format!("row {} of {}", self.row + 1, self.file.display()),
         };
         let text = &self.text;
         format!(
@@ -128,25 +131,52 @@ fn is_nearly_a_number(text: &str) -> bool {
     is_float(bare.trim_start_matches('(').trim_end_matches(')'))
 }
 
-/// The line on which a row begins, from 1. Quoted cells may span lines, and empty lines are no rows.
-fn line_of(file: &Path, row: u64) -> std::io::Result<u64> {
-    let mut reader = BufReader::new(File::open(file)?);
+/// The lines on which rows begin, of all cells that will be told of: each file is read once for
+/// them, however many columns there are.
+#[derive(Debug, Default)]
+pub(crate) struct Lines(HashMap<PathBuf, BTreeMap<u64, u64>>);
+
+impl Lines {
+    /// Those of the cells that these columns will tell of.
+    pub(crate) fn of(tallies: &[Tally<'_>]) -> Self {
+        let mut rows: HashMap<&Path, BTreeSet<u64>> = HashMap::new();
+        for tally in tallies.iter().filter(|tally| tally.is_value && tally.surprises()) {
+            if let Some(first) = &tally.first {
+                rows.entry(&first.file).or_default().insert(first.row);
+            }
+        }
+        let lines = rows.into_iter().map(|(file, rows)| {
+            // Where they cannot be found, the number of the row will do.
+            (file.to_owned(), lines_of(file, &rows).unwrap_or_default())
+        });
+        Lines(lines.collect())
+    }
+
+    fn get(&self, file: &Path, row: u64) -> Option<u64> {
+        self.0.get(file)?.get(&row).copied()
+    }
+}
+
+/// The line on which each row begins, from 1. Quoted cells may span lines, and empty lines are no
+/// rows.
+fn lines_of(file: &Path, wanted: &BTreeSet<u64>) -> std::io::Result<BTreeMap<u64, u64>> {
+    let mut reader = BufReader::new(plain_file::open(file)?);
     let (mut text, mut quoted) = (Vec::new(), false);
+    let mut found = BTreeMap::new();
     // The header is a row, too.
-    let (mut line, mut rows) = (0, 0);
-    while reader.read_until(b'\n', &mut text)? > 0 {
+    let (mut line, mut rows) = (0, 0_u64);
+    while found.len() < wanted.len() && reader.read_until(b'\n', &mut text)? > 0 {
         line += 1;
         let empty = text.iter().all(|byte| matches!(byte, b'\r' | b'\n'));
         if !quoted && !empty {
-            if rows == row + 1 {
-                return Ok(line);
-            }
+            let row = rows.checked_sub(1).filter(|row| wanted.contains(row));
+            found.extend(row.map(|row| (row, line)));
             rows += 1;
         }
         quoted ^= text.iter().filter(|byte| **byte == b'"').count() % 2 == 1;
         text.clear();
     }
-    Err(std::io::ErrorKind::UnexpectedEof.into())
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -168,8 +198,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("t.csv");
         std::fs::write(&file, "a,b\n1,\"x\ny\"\n\n2,\"q\"\"q\"\r\n3,z").unwrap();
-        let lines: Vec<_> = (0..3).map(|row| line_of(&file, row).unwrap()).collect();
-        assert_eq!(lines, [2, 5, 6]);
-        assert!(line_of(&file, 3).is_err());
+        let lines = lines_of(&file, &(0..4).collect()).unwrap();
+        assert_eq!(lines, BTreeMap::from([(0, 2), (1, 5), (2, 6)]));
     }
 }

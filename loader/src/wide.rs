@@ -12,13 +12,25 @@ use crate::{
 use arrow::{
     array::{Array, AsArray, RecordBatch, StringArray},
     compute::cast,
-    datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int64Type, TimeUnit},
+    datatypes::{
+        DataType, Decimal128Type, Float32Type, Float64Type, Int64Type, SchemaRef, TimeUnit,
+    },
 };
 use millstream_stage::TimeKind;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-/// Rows to ask a reader for at a time: with a hundred features, a block stays within the L2 cache.
-pub(crate) const BATCH_ROWS: usize = 2048;
+/// Most rows to ask a reader for at a time: with a hundred features, a block stays within the L2
+/// cache.
+const BATCH_ROWS: usize = 2048;
+
+/// Most cells to ask a reader for at a time. A reader makes room for all of them at once, however
+/// few rows there are.
+const BATCH_CELLS: usize = 1 << 20;
+
+/// Rows to ask a reader of so many columns for at a time.
+pub(crate) fn batch_rows(columns: usize) -> usize {
+    (BATCH_CELLS / columns.max(1)).clamp(1, BATCH_ROWS)
+}
 
 /// What a cell of a text column may hold instead of a number, besides nothing.
 const MISSING: [&str; 6] = ["NA", "N/A", "null", "NULL", "None", "-"];
@@ -46,6 +58,9 @@ pub(crate) struct WideRows {
     /// Rows of this place that were seen, wanted or not.
     seen: u64,
     block: Vec<f32>,
+    /// The schema of the last batch, and where the values are in it: all batches of a file have the
+    /// same, and there may be a hundred thousand columns.
+    layout: Option<(SchemaRef, Vec<usize>)>,
 }
 
 impl WideRows {
@@ -60,7 +75,13 @@ impl WideRows {
             place: String::new(),
             seen: 0,
             block: Vec::new(),
+            layout: None,
         }
+    }
+
+    /// Number of values in a row.
+    pub(crate) fn width(&self) -> usize {
+        self.columns.values.len()
     }
 
     /// Says which file the next batches are from.
@@ -227,15 +248,35 @@ impl WideRows {
 
     fn fill_block(&mut self, batch: &RecordBatch) -> Result<(), LoadError> {
         let width = self.columns.values.len();
+        self.find_values(batch)?;
+        let (_, places) = self.layout.as_ref().expect("the values have just been found");
         let mut block = std::mem::take(&mut self.block);
         block.clear();
         block.resize(batch.num_rows() * width, f32::NAN);
-        for (position, name) in self.columns.values.iter().enumerate() {
-            let column = self.column(batch, name, "source.features")?;
+        let values = self.columns.values.iter().zip(places).enumerate();
+        for (position, (name, place)) in values {
             let cells = block[position..].iter_mut().step_by(width);
-            self.fill_cells(name, column, cells)?;
+            self.fill_cells(name, batch.column(*place), cells)?;
         }
         self.block = block;
+        Ok(())
+    }
+
+    /// Finds out where the values are in a batch, unless it is where they were in the last one.
+    fn find_values(&mut self, batch: &RecordBatch) -> Result<(), LoadError> {
+        let schema = batch.schema_ref();
+        if self.layout.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, schema)) {
+            return Ok(());
+        }
+        let fields = schema.fields().iter().enumerate();
+        let places: HashMap<&str, usize> =
+            fields.map(|(place, field)| (field.name().as_str(), place)).collect();
+        let place = |name: &String| {
+            let place = places.get(name.as_str()).copied();
+            place.ok_or_else(|| self.unknown(batch, name, "source.features"))
+        };
+        let found = self.columns.values.iter().map(place).collect::<Result<_, _>>()?;
+        self.layout = Some((Arc::clone(schema), found));
         Ok(())
     }
 
@@ -301,19 +342,19 @@ impl WideRows {
         name: &str,
         key: &'static str,
     ) -> Result<&'a Arc<dyn Array>, LoadError> {
-        batch.column_by_name(name).ok_or_else(|| LoadError::UnknownColumn {
+        batch.column_by_name(name).ok_or_else(|| self.unknown(batch, name, key))
+    }
+
+    fn unknown(&self, batch: &RecordBatch, name: &str, key: &'static str) -> LoadError {
+        let schema = batch.schema_ref();
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        LoadError::UnknownColumn {
             place: self.place.clone(),
             column: name.to_owned(),
             key,
             suggestion: None,
-            columns: batch
-                .schema()
-                .fields()
-                .iter()
-                .map(|f| f.name().as_str())
-                .collect::<Vec<_>>()
-                .join(", "),
-        })
+            columns: names.join(", "),
+        }
     }
 
     fn convert(

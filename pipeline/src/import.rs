@@ -38,19 +38,15 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
         Some(_) => settings.required_columns(),
         None => settings.columns_beside_targets(),
     };
-    let report = if args.verify {
-        millstream_loader::verify(&settings.source, &required, &warnings)?
-    } else {
-        let mut bar = display.loading();
-        let mut observe = |progress| {
-            bar.show(progress);
-            interrupt::go_on()
-        };
-        let report =
-            millstream_loader::import(&settings.source, &required, &mut observe, &warnings);
-        display.done();
-        report?
+    let mut bar = display.loading();
+    let mut observe = |progress| {
+        bar.show(progress);
+        interrupt::go_on()
     };
+    let run = if args.verify { millstream_loader::verify } else { millstream_loader::import };
+    let report = run(&settings.source, &required, &mut observe, &warnings);
+    display.done();
+    let report = report?;
     if args.common.json {
         print_json(&Imported { report: &report, warnings: warnings.all() })?;
     } else {

@@ -63,8 +63,12 @@ pub(crate) enum IntegerField {
 pub(crate) enum BadTime {
     /// The bytes are not of the type.
     Form,
-    /// They are, but no panel can hold the value.
+    /// They are, but are no time.
     Value(String),
+    /// It is infinite, and whether in the future.
+    Infinite(bool),
+    /// It is of a year so far away that no panel can hold it.
+    Far(i64),
 }
 
 /// The type that a domain stands for; any other type stands for itself.
@@ -116,11 +120,16 @@ impl TimeField {
             TimeField::Date => {
                 let days = i32::from_be_bytes(fixed(bytes).ok_or(form)?);
                 let time = day(days).and_then(|day| day.checked_mul(time::DAY));
-                finite(time, days > 0).map(|time| (time, TimeKind::Date))
+                let infinite = days == i32::MAX || days == i32::MIN;
+                let time = time.ok_or_else(|| out_of_range(i64::from(days), infinite));
+                time.map(|time| (time, TimeKind::Date))
             }
             TimeField::Timestamp | TimeField::ZonedTimestamp => {
                 let micros = i64::from_be_bytes(fixed(bytes).ok_or(form)?);
-                finite(moment(micros), micros > 0).map(|time| (time, TimeKind::Timestamp))
+                let infinite = micros == i64::MAX || micros == i64::MIN;
+                let days = micros.div_euclid(time::DAY);
+                let time = moment(micros).ok_or_else(|| out_of_range(days, infinite));
+                time.map(|time| (time, TimeKind::Timestamp))
             }
             TimeField::Clock => {
                 let micros = i64::from_be_bytes(fixed(bytes).ok_or(form)?);
@@ -138,10 +147,23 @@ impl TimeField {
     }
 }
 
-/// Dates near the ends of their range do not fit 64 bits of microseconds either.
-fn finite(time: Option<i64>, positive: bool) -> Result<i64, BadTime> {
-    let value = if positive { "infinity" } else { "-infinity" };
-    time.ok_or_else(|| BadTime::Value(value.to_owned()))
+/// What is wrong with a time, so many days after 2000-01-01, that does not fit 64 bits of
+/// microseconds.
+fn out_of_range(days: i64, infinite: bool) -> BadTime {
+    if infinite {
+        return BadTime::Infinite(days > 0);
+    }
+    let days = days + EPOCH / time::DAY;
+    let starts = |year| time::days_from_civil(year, 1, 1);
+    // Off by one at most, as years differ in length.
+    let mut year = 1970 + (days * 400).div_euclid(146_097);
+    while starts(year) > days {
+        year -= 1;
+    }
+    while starts(year + 1) <= days {
+        year += 1;
+    }
+    BadTime::Far(year)
 }
 
 /// Days since 1970-01-01; `None` for the infinities.
@@ -303,12 +325,14 @@ mod tests {
 
     #[test]
     fn times_without_a_number_are_refused() {
-        let infinity = |positive| {
-            Err(BadTime::Value(if positive { "infinity" } else { "-infinity" }.to_owned()))
-        };
+        let infinity = |positive| Err(BadTime::Infinite(positive));
         assert_eq!(TimeField::Date.decode(&i32::MAX.to_be_bytes()), infinity(true));
-        assert_eq!(TimeField::Date.decode(&(i32::MIN + 1).to_be_bytes()), infinity(false));
         assert_eq!(TimeField::Timestamp.decode(&i64::MIN.to_be_bytes()), infinity(false));
+        let far = TimeField::Date.decode(&(i32::MIN + 1).to_be_bytes());
+        assert_eq!(far, Err(BadTime::Far(-5_877_611)));
+        // 294276-12-31 23:59:59.999999, the last that PostgreSQL has.
+        let last = 9_223_371_331_199_999_999_i64.to_be_bytes();
+        assert_eq!(TimeField::Timestamp.decode(&last), Err(BadTime::Far(294_276)));
         assert_eq!(TimeField::Timestamp.decode(&[1]), Err(BadTime::Form));
         let day = TimeField::Date.decode(&0_i32.to_be_bytes());
         assert_eq!(day, Ok((EPOCH, TimeKind::Date)));

@@ -164,16 +164,20 @@ pub(super) fn bad_time(
 ) -> LoadError {
     let (column, field) = &columns.time;
     let row = columns.row_id(series, None);
-    match bad {
-        BadTime::Form => columns.bad_key(column, field.name(), bytes, row),
-        BadTime::Value(value) => LoadError::BadTime {
-            place: columns.place.clone(),
-            row,
-            column: column.clone(),
-            value,
-            expected: time::EXPECTED,
-        },
-    }
+    let (value, expected) = match bad {
+        BadTime::Form => return columns.bad_key(column, field.name(), bytes, row),
+        BadTime::Value(value) => (value, time::EXPECTED),
+        BadTime::Infinite(future) => (
+            if future { "infinity" } else { "-infinity" }.to_owned(),
+            "a finite time; leave such rows out with source.where or source.to, or give them a time",
+        ),
+        BadTime::Far(year) => (
+            format!("a time in the year {year}"),
+            "a year from -290307 to 294246, which is what 64 bits of microseconds hold; leave such rows out with source.where, source.from or source.to, or correct them",
+        ),
+    };
+    let (place, column) = (columns.place.clone(), column.clone());
+    LoadError::BadTime { place, row, column, value, expected }
 }
 
 fn runs(columns: &CopyColumns) -> Vec<Run> {

@@ -67,7 +67,9 @@ fn decode(pieces: &[&[u8]]) -> Result<Vec<(u32, i64, Vec<u32>)>, LoadError> {
         decoder.feed(piece)?;
     }
     let (rows, _) = decoder.finish()?.finish();
-    let (_, shards) = order::into_shards(vec![rows], 3, false);
+    let go_on = &mut |_| std::ops::ControlFlow::Continue(());
+    let tell = &mut crate::progress::Tell::new(go_on);
+    let (_, shards) = order::into_shards(vec![rows], 3, false, tell).unwrap();
     Ok(shards
         .iter()
         .flat_map(|shard| {

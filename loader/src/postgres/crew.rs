@@ -6,7 +6,9 @@
 //! [`roster`](super::roster).
 //!
 //! Dropping the crew ends what the server is doing for it: statements are cancelled, connections
-//! closed and threads joined.
+//! closed and threads joined. A server that does not answer is waited for, but not for long: then
+//! the connections are closed without a word. [`Crew::end`] is for those who must be able to stop
+//! that wait, too.
 
 use super::{
     member::{End, Member},
@@ -14,18 +16,26 @@ use super::{
     roster::Roster,
     server::Server,
     share::{Layout, Part},
+    stop::{Hold, Stop},
 };
 use crate::{LoadError, SourceSettings};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::{
     sync::Arc,
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// How long to wait for a cancelled statement to end before cancelling again: a request that
 /// comes just before its statement does nothing.
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
+
+/// How long a server may take to end what it is doing for a crew that is dropped. A connection over
+/// which nothing comes is given up then; the server notices when it next sends something.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The same, where somebody waits for this program to stop.
+const HASTE: Duration = Duration::from_millis(400);
 
 /// What members report.
 #[derive(Debug)]
@@ -69,11 +79,15 @@ pub(crate) struct Crew {
     threads: Vec<JoinHandle<()>>,
     /// Every thread holds the other end of this until it ends.
     alive: (Option<Sender<()>>, Receiver<()>),
+    /// Dropped to call off all waiting for the server.
+    hold: Option<Hold>,
 }
 
 impl Crew {
     /// Starts the first member.
-    pub(crate) fn start(order: Order) -> Self {
+    pub(crate) fn start(mut order: Order) -> Self {
+        let (hold, stop) = Stop::new();
+        order.server = order.server.stopped_by(stop);
         // Room for a part and a word from each member: they go on while one part is being taken.
         let (sender, events) = bounded(2 * order.settings.connections.get());
         let (alive, ended) = bounded(0);
@@ -84,6 +98,7 @@ impl Crew {
             sender: Some(sender),
             threads: Vec::new(),
             alive: (Some(alive), ended),
+            hold: Some(hold),
         };
         crew.spawn(Member::lead);
         crew
@@ -146,31 +161,62 @@ impl Drop for TellPanic {
     }
 }
 
-impl Drop for Crew {
-    fn drop(&mut self) {
+impl Crew {
+    /// Ends what the server is doing for the crew, as dropping it does. `is_urgent` is asked now and
+    /// then whether somebody waits for that.
+    pub(crate) fn end(mut self, is_urgent: &mut dyn FnMut() -> bool) {
+        self.dismiss(is_urgent);
+    }
+
+    fn dismiss(&mut self, is_urgent: &mut dyn FnMut() -> bool) {
         // First of all: a member that waits to hand rows over must wake up.
         self.events = None;
         self.sender = None;
         self.alive.0 = None;
         // Members whose work is done end by themselves.
-        let mut wait = if self.roster.close() { CANCEL_AGAIN } else { Duration::ZERO };
-        while self.alive.1.recv_timeout(wait) != Err(RecvTimeoutError::Disconnected) {
-            // A server that cannot be reached has nothing to cancel; its connections break by
-            // themselves.
-            let server = &self.order.server;
-            thread::scope(|scope| {
-                for token in self.roster.cancel_tokens() {
-                    scope.spawn(move || server.cancel(&token));
-                }
-            });
-            wait = CANCEL_AGAIN;
+        let wait = if self.roster.close() { CANCEL_AGAIN } else { Duration::ZERO };
+        let ended = self.alive.1.clone();
+        let (server, roster) = (self.order.server.clone(), Arc::clone(&self.roster));
+        let cancelling = move || cancel_until(&ended, &server, &roster, wait);
+        let cancelling = thread::Builder::new().name("load-cancel".to_owned()).spawn(cancelling);
+        self.threads.push(cancelling.expect("the system can start a thread"));
+        let mut deadline = Instant::now() + PATIENCE;
+        while self.alive.1.recv_timeout(CANCEL_AGAIN) != Err(RecvTimeoutError::Disconnected) {
+            if is_urgent() {
+                deadline = deadline.min(Instant::now() + HASTE);
+            }
+            if Instant::now() >= deadline {
+                break;
+            }
         }
+        self.hold = None;
         for thread in self.threads.drain(..) {
             if let Err(panic) = thread.join()
                 && !thread::panicking()
             {
                 std::panic::resume_unwind(panic);
             }
+        }
+    }
+}
+
+/// Asks the server to end statements until all members have ended, or nobody waits any more. A
+/// server that cannot be reached has nothing to cancel; its connections break by themselves.
+fn cancel_until(ended: &Receiver<()>, server: &Server, roster: &Roster, mut wait: Duration) {
+    while ended.recv_timeout(wait) != Err(RecvTimeoutError::Disconnected) && !server.is_stopped() {
+        thread::scope(|scope| {
+            for token in roster.cancel_tokens() {
+                scope.spawn(move || server.cancel(&token));
+            }
+        });
+        wait = CANCEL_AGAIN;
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        if self.hold.is_some() {
+            self.dismiss(&mut || false);
         }
     }
 }

@@ -17,11 +17,13 @@ use super::{
     server::Server,
     session::{Session, is_cancelled},
     sql::{self, Relation, Rows, quote_name, quote_value},
+    stop::stoppable,
 };
 use crate::{
     LoadError, SourceSettings,
     copy::{CopyColumns, fields::TimeField, key::KeyField},
     filter::RowFilter,
+    progress::Tell,
     time,
 };
 use millstream_stage::{TimeKind, Warnings};
@@ -152,14 +154,23 @@ fn changes(row: &[Option<String>]) -> Option<Changes> {
 /// Finds out whether a table still holds the rows that were read.
 ///
 /// # Errors
-/// When the server cannot be asked.
+/// When the server cannot be asked, and [`LoadError::Interrupted`].
 pub(crate) fn freshness(
     settings: &SourceSettings,
     read: &ReadRows,
     warnings: &Warnings,
+    tell: &mut Tell<'_>,
 ) -> Result<Freshness, LoadError> {
     let server = Server::new(settings, warnings)?.in_haste(CONNECT);
-    let mut session = Session::new(&server, server.connect()?);
+    stoppable(server, tell, |server| ask(server, settings, read))
+}
+
+fn ask(
+    server: &Server,
+    settings: &SourceSettings,
+    read: &ReadRows,
+) -> Result<Freshness, LoadError> {
+    let mut session = Session::new(server, server.connect()?);
     // Somebody may hold the table: that must not hold us up.
     session.run(&format!("SET statement_timeout = '{}'", PATIENCE[0]), "limit the time")?;
     let now = look(&mut session, settings)?;

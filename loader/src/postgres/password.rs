@@ -7,6 +7,7 @@ use super::{
     parameters::Parameters,
     server::{Address, Environment},
 };
+use crate::plain_file;
 use millstream_stage::Warnings;
 use std::{
     fs, io,
@@ -83,7 +84,7 @@ fn read_file(path: &Path, named: bool, warnings: &Warnings) -> Vec<u8> {
             ignored(&format!("group or others may use it; run `chmod 600 {shown}`"));
             return Ok(Vec::new());
         }
-        fs::read(path)
+        plain_file::read(path)
     });
     read.unwrap_or_else(|error| {
         if named || error.kind() != io::ErrorKind::NotFound {

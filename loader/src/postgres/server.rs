@@ -7,6 +7,7 @@
 use super::{
     parameters::{Parameters, pair},
     password::Passwords,
+    stop::Stop,
     tls::Tls,
     wire::{self, CancelToken, ConnectError, Wire},
 };
@@ -65,6 +66,7 @@ pub(crate) struct Server {
     tls: Tls,
     connector: MakeRustlsConnect,
     warnings: Warnings,
+    stop: Stop,
 }
 
 /// One of the places a server may be at.
@@ -134,7 +136,18 @@ impl Server {
             connector: tls.connector()?,
             tls,
             warnings: warnings.clone(),
+            stop: Stop::default(),
         })
+    }
+
+    /// The same server, until the wait for it is called off.
+    pub(crate) fn stopped_by(self, stop: Stop) -> Self {
+        Server { stop, ..self }
+    }
+
+    /// Whether the wait for it has been called off.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_called()
     }
 
     /// The same server, waited for no longer than this.
@@ -167,6 +180,7 @@ impl Server {
         for host in others {
             match self.attempt(host) {
                 Ok(client) => return Ok(client),
+                Err(LoadError::Interrupted) => return Err(LoadError::Interrupted),
                 Err(error) => self.warnings.warn(format!("{}; tried the next host", chain(&error))),
             }
         }
@@ -176,7 +190,7 @@ impl Server {
     /// Asks the server to stop what a connection is doing, with the same TLS settings; says whether
     /// the request got there.
     pub(crate) fn cancel(&self, token: &CancelToken) -> bool {
-        wire::cancel(token, self.connector.clone())
+        wire::cancel(token, self.connector.clone(), &self.stop)
     }
 
     /// Whether the connection string's `options` set a server parameter, in one of the forms
@@ -199,13 +213,14 @@ impl Server {
 
     fn attempt(&self, host: &Host) -> Result<Wire, LoadError> {
         let server = host.name.clone();
-        let error = match Wire::connect(&host.config, self.connector.clone()) {
+        let error = match Wire::connect(&host.config, self.connector.clone(), &self.stop) {
             Ok(wire) => {
                 if self.tls.prefers() && wire.is_exposed() {
                     self.warnings.warn(format!("the connection to {server} is not encrypted, as it offers no TLS; switch it on there (ssl = on), or set sslmode=disable in source.url if you trust the network"));
                 }
                 return Ok(wire);
             }
+            Err(ConnectError::Stopped) => return Err(LoadError::Interrupted),
             Err(ConnectError::NoAnswer) => return Err(LoadError::NoAnswer { server }),
             Err(ConnectError::Unreachable(source)) => {
                 return Err(LoadError::Unreachable { server, source });
@@ -215,7 +230,7 @@ impl Server {
         let mut plain = host.config.clone();
         plain.ssl_mode(SslMode::Disable);
         if self.tls.allows_plain(&error)
-            && let Ok(wire) = Wire::connect(&plain, NoTls)
+            && let Ok(wire) = Wire::connect(&plain, NoTls, &self.stop)
         {
             self.warnings.warn(format!("the connection to {server} is not encrypted, as sslmode=prefer allows, since with encryption it failed: {}", chain(&error)));
             return Ok(wire);

@@ -6,6 +6,7 @@
 
 use super::{
     server::Server,
+    sql::quote_value,
     wire::{CancelToken, CopyError, Wire},
 };
 use crate::{
@@ -29,6 +30,9 @@ const SETTINGS: [(&str, &str); 4] = [
     ("jit", "off"),
     ("datestyle", "ISO"),
 ];
+
+/// How often to take another snapshot of a table that was rewritten meanwhile.
+const START_TRIES: u32 = 10;
 
 /// A connection in the snapshot.
 pub(crate) struct Session {
@@ -63,10 +67,25 @@ impl Session {
         lock: Option<&str>,
         snapshot: Option<&str>,
     ) -> Result<(), LoadError> {
-        self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "start a transaction")?;
-        if let Some(table) = lock {
-            self.lock(table)?;
+        let mut tries = 0;
+        loop {
+            let locked = self.try_start(lock, snapshot)?;
+            let (Some(table), false, None) = (lock, locked, snapshot) else { return Ok(()) };
+            tries += 1;
+            if !self.was_rewritten(table)? {
+                return Ok(());
+            }
+            if tries == START_TRIES {
+                return Err(LoadError::Rewritten { table: table.to_owned() });
+            }
+            self.run("ROLLBACK", "take another snapshot")?;
         }
+    }
+
+    /// Starts the transaction; says whether the table, if there is one to lock, is locked.
+    fn try_start(&mut self, lock: Option<&str>, snapshot: Option<&str>) -> Result<bool, LoadError> {
+        self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "start a transaction")?;
+        let locked = lock.map_or(Ok(true), |table| self.lock(table))?;
         if let Some(snapshot) = snapshot {
             // The name is the server's own: digits and dashes.
             let adopt = format!("SET TRANSACTION SNAPSHOT '{snapshot}'");
@@ -83,21 +102,46 @@ impl Session {
              WHERE name IN (SELECT lower(s.name) FROM pg_settings s)",
             wanted.join(", ")
         );
-        self.run(&set, "prepare the transaction")
+        self.run(&set, "prepare the transaction")?;
+        Ok(locked)
     }
 
-    /// Locks a table against being rewritten. Some kinds cannot be locked, and one that is not
-    /// there is reported when it is described: both are left to what comes next.
-    fn lock(&mut self, table: &str) -> Result<(), LoadError> {
-        let lock = format!("SAVEPOINT unlocked; LOCK TABLE {table} IN ACCESS SHARE MODE");
-        let undo = match self.wire.batch_execute(&lock) {
-            Ok(()) => "RELEASE SAVEPOINT unlocked",
-            Err(error) if error.code().is_some_and(is_about_the_table) => {
-                "ROLLBACK TO SAVEPOINT unlocked; RELEASE SAVEPOINT unlocked"
-            }
+    /// Locks a table against being rewritten; says whether it did. Some kinds cannot be locked, a
+    /// role with rights to some of the columns may not, and a table that is not there is reported
+    /// when it is described: all that is left to what comes next.
+    fn lock(&mut self, table: &str) -> Result<bool, LoadError> {
+        self.try_table(&format!("LOCK TABLE {table} IN ACCESS SHARE MODE"))
+    }
+
+    /// Looks at a table that could not be locked before the snapshot was taken, which locks it as
+    /// well and needs the right to one column only; says whether it, or a part of it, was rewritten
+    /// or emptied in between: the snapshot does not show that, but its rows are gone from it.
+    fn was_rewritten(&mut self, table: &str) -> Result<bool, LoadError> {
+        if !self.try_table(&format!("SELECT FROM {table} LIMIT 0"))? {
+            return Ok(false);
+        }
+        // The catalogue is read in the snapshot, the function tells what is so now.
+        let changed = format!(
+            "WITH RECURSIVE part (oid) AS (SELECT to_regclass({})::oid \
+               UNION SELECT i.inhrelid FROM pg_inherits i JOIN part p ON i.inhparent = p.oid) \
+             SELECT 1 FROM part JOIN pg_class c ON c.oid = part.oid \
+             WHERE c.relfilenode <> pg_relation_filenode(c.oid) LIMIT 1",
+            quote_value(table)?
+        );
+        Ok(!self.text_rows(&changed, "look whether the table was rewritten")?.is_empty())
+    }
+
+    /// Runs a statement about a table; says whether that worked. It is as if it had not been run
+    /// where the table is the reason why not.
+    fn try_table(&mut self, sql: &str) -> Result<bool, LoadError> {
+        let done = match self.wire.batch_execute(&format!("SAVEPOINT unlocked; {sql}")) {
+            Ok(()) => true,
+            Err(error) if error.code().is_some_and(is_about_the_table) => false,
             Err(error) => return Err(self.refused("lock the table", error)),
         };
-        self.run(undo, "go on after locking the table")
+        let undo = if done { "" } else { "ROLLBACK TO SAVEPOINT unlocked; " };
+        self.run(&format!("{undo}RELEASE SAVEPOINT unlocked"), "go on after locking the table")?;
+        Ok(done)
     }
 
     /// Makes the snapshot available to other connections, for as long as this one lives.

@@ -248,7 +248,8 @@ fn table(session: &mut Session, relation: &Relation) -> Result<Option<Table>, Lo
     let sql = format!(
         "SELECT c.relkind, c.relhassubclass, coalesce(a.amname, ''), \
          CASE WHEN c.relkind IN ('r', 'm') THEN pg_relation_size(c.oid) ELSE 0 END, \
-         current_setting('block_size'), current_setting('server_version_num') \
+         current_setting('block_size'), current_setting('server_version_num'), \
+         has_table_privilege(c.oid, 'SELECT') \
          FROM pg_class c LEFT JOIN pg_am a ON a.oid = c.relam WHERE c.oid = to_regclass({name})"
     );
     let rows = session.text_rows(&sql, &format!("look up {}", relation.place))?;
@@ -256,8 +257,9 @@ fn table(session: &mut Session, relation: &Relation) -> Result<Option<Table>, Lo
     let text = |column: usize| row[column].as_deref().unwrap_or_default();
     let number = |column: usize| text(column).parse::<f64>().unwrap_or_default();
     let plain = matches!(text(0), "r" | "m") && text(1) == "f" && text(2) == "heap";
-    // Before version 14 the server would read the whole table for each range.
-    let has_pages = plain && number(5) >= 140_000.0;
+    // Before version 14 the server would read the whole table for each range. The right to some of
+    // the columns is none to page numbers.
+    let has_pages = plain && number(5) >= 140_000.0 && text(6) == "t";
     let page_bytes = (number(4) as u64).max(1);
     Ok(Some(Table { has_pages, pages: number(3) as u64 / page_bytes, page_bytes }))
 }

@@ -6,7 +6,7 @@
 //! not be its own authority. There are no client certificates and no revocation lists.
 
 use super::parameters::Parameters;
-use crate::LoadError;
+use crate::{LoadError, plain_file};
 use ::postgres::config::SslMode;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -19,8 +19,9 @@ use rustls::{
     server::ParsedCertificate,
 };
 use std::{
+    env,
     error::Error as _,
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -201,9 +202,18 @@ impl Roots {
         let broken = |message: &str| refused(io::Error::new(io::ErrorKind::InvalidData, message));
         let found: Vec<CertificateDer<'_>> = match self {
             // What else is in the store, links that lead nowhere for one, is not our business.
-            Roots::System => rustls_native_certs::load_native_certs().certs,
+            Roots::System => {
+                // The store would wait for a pipe of that name.
+                let named = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+                if let Some(error) = named.and_then(|path| plain_file::open(&path).err())
+                    && plain_file::is_refused(&error)
+                {
+                    return Err(refused(error));
+                }
+                rustls_native_certs::load_native_certs().certs
+            }
             Roots::File(path) => {
-                let text = fs::read(path).map_err(refused)?;
+                let text = plain_file::read(path).map_err(refused)?;
                 CertificateDer::pem_slice_iter(&text)
                     .collect::<Result<_, _>>()
                     .map_err(|_| broken("it is not a whole PEM file"))?
@@ -303,6 +313,7 @@ impl ServerCertVerifier for AnyName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn tls(settings: &str, home: Option<&Path>) -> Result<Tls, LoadError> {
         Tls::new(&Parameters::parse(&format!("host=h {settings}")).unwrap(), home)

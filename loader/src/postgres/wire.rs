@@ -8,6 +8,7 @@
 use super::{
     gather::Gather,
     socket::{Place, Socket},
+    stop::Stop,
     tap::{Draw, Start, Tap, tap},
 };
 use ::postgres::{
@@ -15,7 +16,10 @@ use ::postgres::{
     config::{SslMode, SslNegotiation, TargetSessionAttrs},
     tls::{MakeTlsConnect, TlsConnect},
 };
-use futures_util::{Stream, future::poll_immediate};
+use futures_util::{
+    Stream,
+    future::{Either, poll_immediate, select},
+};
 use std::{future::poll_fn, io, ops::ControlFlow, pin::pin, task::Poll, thread, time::Duration};
 use tokio::{
     runtime::{Builder, Runtime},
@@ -32,7 +36,8 @@ const CANCEL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A connection. Dropping it tells the server goodbye, after the running statement has ended.
 pub(crate) struct Wire {
-    runtime: Runtime,
+    /// `None` only while it is being dropped.
+    runtime: Option<Runtime>,
     /// `None` only while it is being dropped.
     client: Option<Client>,
     connection: Option<JoinHandle<Result<(), Error>>>,
@@ -56,6 +61,8 @@ pub(crate) enum ConnectError {
     Unreachable(io::Error),
     /// The server refuses, or makes no sense.
     Refused(Error),
+    /// The wait was called off.
+    Stopped,
 }
 
 /// Why a COPY ended early.
@@ -77,8 +84,9 @@ enum Next<M> {
 }
 
 impl Wire {
-    /// Connects to the only host of `config`.
-    pub(crate) fn connect<T>(config: &Config, tls: T) -> Result<Self, ConnectError>
+    /// Connects to the only host of `config`. Whatever the connection waits for from now on ends
+    /// when `stop` is called: the connection is then gone.
+    pub(crate) fn connect<T>(config: &Config, tls: T, stop: &Stop) -> Result<Self, ConnectError>
     where
         T: MakeTlsConnect<Tap, Error: std::error::Error + Send + Sync + 'static>,
         T::Stream: Send + 'static,
@@ -87,26 +95,45 @@ impl Wire {
         // The configuration's own timeout is for each address, and ends when that is reached,
         // whether it answers or not.
         let patience = config.get_connect_timeout().map_or(Duration::MAX, |each| 3 * *each);
-        let connecting = async { timeout(patience, connect(config, tls)).await };
-        let (client, connection, draw, place) =
-            runtime.block_on(connecting).unwrap_or(Err(ConnectError::NoAnswer))?;
-        let (client, connection) = (Some(client), Some(connection));
-        Ok(Wire { runtime, client, connection, draw, place })
+        let connected = runtime.block_on(async {
+            let connecting = pin!(timeout(patience, connect(config, tls)));
+            let parts = match select(connecting, pin!(stop.clone().called())).await {
+                Either::Left((connected, _)) => connected.unwrap_or(Err(ConnectError::NoAnswer))?,
+                Either::Right(_) => return Err(ConnectError::Stopped),
+            };
+            let (stop, connection) = (stop.clone(), parts.1.abort_handle());
+            tokio::spawn(async move {
+                stop.called().await;
+                connection.abort();
+            });
+            Ok(parts)
+        });
+        match connected {
+            Ok((client, connection, draw, place)) => {
+                let (client, connection) = (Some(client), Some(connection));
+                Ok(Wire { runtime: Some(runtime), client, connection, draw, place })
+            }
+            Err(error) => {
+                // A lookup of a name that is still under way would be waited for.
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
     }
 
     /// Runs statements and gives nothing back.
     pub(crate) fn batch_execute(&self, sql: &str) -> Result<(), Error> {
-        self.runtime.block_on(self.client().batch_execute(sql))
+        self.runtime().block_on(self.client().batch_execute(sql))
     }
 
     /// Runs statements and gives their rows back as text.
     pub(crate) fn simple_query(&self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Error> {
-        self.runtime.block_on(self.client().simple_query(sql))
+        self.runtime().block_on(self.client().simple_query(sql))
     }
 
     /// Prepares a statement.
     pub(crate) fn prepare(&self, sql: &str) -> Result<Statement, Error> {
-        self.runtime.block_on(self.client().prepare(sql))
+        self.runtime().block_on(self.client().prepare(sql))
     }
 
     /// Runs a COPY and hands the data of every message to `take`, which may end it early.
@@ -115,7 +142,7 @@ impl Wire {
         sql: &str,
         mut take: impl FnMut(&[u8]) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), CopyError<E>> {
-        self.runtime.block_on(async {
+        self.runtime().block_on(async {
             let _open = self.draw.open();
             let stream = self.client().copy_out(sql).await.map_err(CopyError::Start)?;
             let mut stream = pin!(stream);
@@ -172,6 +199,10 @@ impl Wire {
         self.client().is_closed()
     }
 
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("the runtime is there until the drop")
+    }
+
     fn client(&self) -> &Client {
         self.client.as_ref().expect("the client is there until the drop")
     }
@@ -182,22 +213,32 @@ impl Drop for Wire {
         // Without its client the connection says goodbye and ends, as soon as the server has sent
         // what it was asked for. One that takes too long, or broke before, is just closed.
         self.client = None;
+        let Some(runtime) = self.runtime.take() else { return };
         if let Some(connection) = self.connection.take()
             && !thread::panicking()
         {
-            let _ = self.runtime.block_on(async { timeout(GOODBYE_PATIENCE, connection).await });
+            let _ = runtime.block_on(async { timeout(GOODBYE_PATIENCE, connection).await });
         }
+        runtime.shutdown_background();
     }
 }
 
 /// Asks a server to end what a connection is doing; says whether the request got there.
-pub(crate) fn cancel<T: MakeTlsConnect<Socket>>(token: &CancelToken, mut tls: T) -> bool {
+pub(crate) fn cancel<T: MakeTlsConnect<Socket>>(
+    token: &CancelToken,
+    mut tls: T,
+    stop: &Stop,
+) -> bool {
     let request = async {
         let tls = tls.make_tls_connect(&token.place.hostname).ok()?;
         let socket = token.place.open().await.ok()?;
         token.token.cancel_query_raw(socket, tls).await.ok()
     };
-    matches!(runtime().block_on(async { timeout(CANCEL_PATIENCE, request).await }), Ok(Some(())))
+    runtime().block_on(async {
+        let request = pin!(timeout(CANCEL_PATIENCE, request));
+        let called = pin!(stop.clone().called());
+        matches!(select(request, called).await, Either::Left((Ok(Some(())), _)))
+    })
 }
 
 /// What a connection consists of.

@@ -40,6 +40,11 @@ fn import_now(settings: &SourceSettings) -> ImportReport {
     import(settings, &target(), go_on, &Warnings::default()).unwrap()
 }
 
+fn verify_now(settings: &SourceSettings, required: &[String]) -> Result<ImportReport, LoadError> {
+    let go_on = &mut |_| ControlFlow::Continue(());
+    verify(settings, required, go_on, &Warnings::default())
+}
+
 /// Loads and says where the rows came from.
 fn load_from(settings: &SourceSettings) -> (Origin, u64) {
     let (sender, receiver) = mpsc::channel();
@@ -98,7 +103,7 @@ fn other_settings_and_targets_are_other_panels() {
     assert_eq!(load_from(&fewer).0, Origin::Source);
     // A target among the features adds nothing to the panel, one beside them does.
     let verified = |settings, target: &str| {
-        verify(settings, &[target.to_owned()], &Warnings::default()).map(|report| report.rows)
+        verify_now(settings, &[target.to_owned()]).map(|report| report.rows)
     };
     assert!(verified(&base, "f001").is_ok());
     let narrow = SourceSettings { features: vec!["f002".to_owned()], ..base.clone() };
@@ -128,10 +133,7 @@ fn check_damage(damage: impl Fn(&Path), expected: &str) {
     let settings = settings(dir.path());
     load(&settings).unwrap();
     damage(&only_entry(dir.path()).join("shard-0000.arrow"));
-    for error in [
-        load(&settings).unwrap_err(),
-        verify(&settings, &target(), &Warnings::default()).unwrap_err(),
-    ] {
+    for error in [load(&settings).unwrap_err(), verify_now(&settings, &target()).unwrap_err()] {
         let error = error.to_string();
         assert!(error.contains(expected), "{error}");
         assert!(
@@ -236,7 +238,7 @@ fn import_replaces_a_panel_that_is_in_use() {
     drop(before);
     let report = import_now(&settings);
     assert_eq!(report.cache.as_deref(), Some(only_entry(dir.path()).as_path()));
-    let verified = verify(&settings, &target(), &Warnings::default()).unwrap();
+    let verified = verify_now(&settings, &target()).unwrap();
     assert_eq!((verified.rows, verified.bytes), (report.rows, report.bytes));
     let off = SourceSettings { cache: String::new(), ..settings };
     let json = serde_json::to_value(import_now(&off)).unwrap();

@@ -5,14 +5,16 @@
 
 use crate::support::{
     authority::{Authority, Identity},
-    chain, load,
+    chain, in_time, load,
     server::{Options, Server},
 };
 use millstream_loader::{SourceKind, SourceSettings};
 use postgres::{Client, NoTls};
 use std::{
-    env, fs,
-    os::unix::fs::PermissionsExt,
+    env,
+    ffi::OsStr,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -25,13 +27,14 @@ const CHILD: &str = "connect::a_server_that_cannot_be_reached_is_named";
 const CHILD_URL: &str = "MILLSTREAM_TEST_CHILD_URL";
 
 /// Tries to load in a process with the given environment: what came of it.
-fn outcome(url: &str, environment: &[(&str, &str)]) -> String {
+fn outcome(url: &str, environment: &[(&str, impl AsRef<OsStr>)]) -> String {
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", CHILD, "--nocapture"]).env(CHILD_URL, url).env("HOME", "/nonexistent");
     for name in ["PGPASSWORD", "PGPASSFILE", "SSL_CERT_FILE", "SSL_CERT_DIR"] {
         child.env_remove(name);
     }
-    let output = child.envs(environment.iter().copied()).output().unwrap();
+    let environment = environment.iter().map(|(name, value)| (name, value.as_ref()));
+    let output = child.envs(environment).output().unwrap();
     let text =
         String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{text}");
@@ -154,6 +157,47 @@ fn passwords_come_from_the_url_the_environment_or_the_password_file() {
 
     write_private(dir.path(), &line, 0o640);
     check(&url, &[home], &missing);
+}
+
+#[test]
+fn variables_that_are_no_text_are_bytes_and_no_secret_is_told() {
+    let server = server(&Options { tcp: &[SCRAM], ..Options::default() });
+    let (url, dir) = (ann(&server), tempfile::tempdir().unwrap());
+    let bytes = |text: &'static [u8]| OsStr::from_bytes(text);
+    let text = outcome(&url, &[("PGPASSWORD", bytes(b"hush\xff\xfe")), ("HOME", bytes(b"/\xff"))]);
+    assert!(text.contains("password authentication failed"), "{text}");
+    // Whatever else is set is not looked at.
+    let other = [("PGUSER", bytes(b"\xff")), ("MILLSTREAM_X", bytes(b"hush\xff"))];
+    assert!(outcome(&with_password(&url), &other).contains(PLAIN[0]));
+    let home = dir.path().join(bytes(b"caf\xe9"));
+    fs::create_dir(&home).unwrap();
+    write_private(&home, &format!("127.0.0.1:{}:*:ann:hush\\:4711\n", server.port()), 0o600);
+    let text = outcome(&url, &[("HOME", home.as_os_str())]);
+    assert!(text.contains(PLAIN[0]), "{text}");
+    let file = home.join(".pgpass");
+    assert!(outcome(&url, &[("PGPASSFILE", file.as_os_str())]).contains(PLAIN[0]));
+}
+
+#[test]
+fn a_pipe_or_a_folder_in_place_of_a_secret_is_said_and_not_waited_for() {
+    let server = server(&Options { tcp: &[SCRAM], ..Options::default() });
+    let (url, dir) = (ann(&server), tempfile::tempdir().unwrap());
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (path, what) in [(pipe.as_path(), "a pipe"), (dir.path(), "a folder")] {
+        let path = path.to_str().unwrap().to_owned();
+        let with_root = format!("{url} sslmode=verify-full sslrootcert={path}");
+        let (url, what) = (url.clone(), what.to_owned());
+        in_time("looking for secrets", move || {
+            let missing = &["asks for a password and there is none"];
+            check(&url, &[("PGPASSFILE", path.as_str())], missing);
+            check(&format!("{url} passfile={path}"), &[], missing);
+            let expected = format!("it is {what}, not a plain file");
+            check(&with_root, &[], &["cannot read certificates from", &path, &expected]);
+            let system = format!("{url} sslmode=verify-full");
+            check(&system, &[("SSL_CERT_FILE", path.as_str())], &[&expected]);
+        });
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One snapshot: what all connections see, whoever writes, and whichever connections break.
 
 use crate::support::{
-    chain, connect, load, make_wide,
+    chain, connect, in_time, load, make_wide,
     proxy::{Proxy, Route},
     rows,
     server::{Options, Server},
@@ -351,18 +351,6 @@ const ENDLESS: &str = "select symbol, trade_date, close_pct, f01 from millstream
 fn backends(client: &mut Client) -> i64 {
     let sql = format!("SELECT count(*) FROM ({VICTIMS}) AS victims");
     client.query_one(&sql, &[]).unwrap().get(0)
-}
-
-/// What `work` gives. Fails when it takes so long that it must be stuck, whatever else goes on.
-fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (sender, done) = mpsc::channel();
-    // Not joined: what is stuck goes with the test's server.
-    thread::spawn(move || sender.send(work()));
-    match done.recv_timeout(Duration::from_secs(60)) {
-        Ok(given) => given,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what}: not done after a minute"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{what}: panicked, see above"),
-    }
 }
 
 /// Drops a reader and waits until the server has forgotten it; gives the time that took.

@@ -8,6 +8,7 @@ use millstream_loader::{LoadError, Loader, SourceKind, SourceSettings};
 use millstream_stage::{Panel, Source};
 use postgres::{Client, NoTls};
 use server::Server;
+use std::{sync::mpsc, thread, time::Duration};
 
 /// Loads the panel, asking for `close_pct` as target.
 pub(crate) fn load(settings: &SourceSettings) -> Result<Panel, LoadError> {
@@ -52,6 +53,21 @@ pub(crate) fn query(server: &Server, query: &str) -> SourceSettings {
 
 pub(crate) fn connect(server: &Server) -> Client {
     Client::connect(server.url(), NoTls).unwrap()
+}
+
+/// What `work` gives. Fails when it takes so long that it must be stuck, whatever else goes on.
+pub(crate) fn in_time<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (sender, done) = mpsc::channel();
+    // Not joined: what is stuck goes with the test's server.
+    thread::spawn(move || sender.send(work()));
+    match done.recv_timeout(Duration::from_secs(60)) {
+        Ok(given) => given,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what}: not done after a minute"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{what}: panicked, see above"),
+    }
 }
 
 /// Makes a table that takes several tasks to read: `series` series of `days` days and 40 features,

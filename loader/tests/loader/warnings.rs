@@ -68,7 +68,7 @@ fn symbols_that_are_not_there_are_named_also_when_the_panel_is_cached() {
         check_said(&said, expected);
     }
     let warnings = Warnings::default();
-    verify(&settings, &[], &warnings).unwrap();
+    verify(&settings, &[], &mut |_| std::ops::ControlFlow::Continue(()), &warnings).unwrap();
     check_said(&warnings.all(), expected);
 
     let required = SourceSettings { symbols_required: true, ..settings.clone() };

@@ -1,0 +1,98 @@
+//! [`Stop`]: how a wait for a server is called off, from another thread and at once.
+//!
+//! A server can be silent at any moment: while it is connected to, in the middle of a statement,
+//! when it is asked to cancel one. Whatever waits for it holds a [`Stop`] and gives up when the
+//! [`Hold`] of it is dropped; nobody polls. What runs on the thread that must go on asking whether
+//! to stop is run beside it by [`stoppable`].
+
+use super::server::Server;
+use crate::{
+    LoadError,
+    progress::{TICK, Tell},
+};
+use crossbeam_channel::{RecvTimeoutError, bounded};
+use std::{future::pending, thread};
+use tokio::sync::watch;
+
+/// Dropping it calls off every wait that has its [`Stop`].
+#[derive(Debug)]
+pub(crate) struct Hold {
+    /// Never used: what counts is whether it is there.
+    _sender: watch::Sender<()>,
+}
+
+/// Tells when a wait is called off. The default never is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stop(Option<watch::Receiver<()>>);
+
+impl Stop {
+    /// A new one, with what calls it off.
+    pub(crate) fn new() -> (Hold, Stop) {
+        let (sender, receiver) = watch::channel(());
+        (Hold { _sender: sender }, Stop(Some(receiver)))
+    }
+
+    /// Waits until it is called off.
+    pub(crate) async fn called(self) {
+        match self.0 {
+            // Nothing is ever sent, so this ends with the sender.
+            Some(mut receiver) => while receiver.changed().await.is_ok() {},
+            None => pending().await,
+        }
+    }
+
+    /// Whether it has been called off.
+    pub(crate) fn is_called(&self) -> bool {
+        self.0.as_ref().is_some_and(|receiver| receiver.has_changed().is_err())
+    }
+}
+
+/// Does something with a server on a thread of its own, while this one asks whether to go on. When
+/// it should not, the work is called off.
+///
+/// # Errors
+/// [`LoadError::Interrupted`], or what the work gave.
+pub(crate) fn stoppable<T: Send>(
+    server: Server,
+    tell: &mut Tell<'_>,
+    work: impl FnOnce(&Server) -> Result<T, LoadError> + Send,
+) -> Result<T, LoadError> {
+    let (hold, stop) = Stop::new();
+    let server = server.stopped_by(stop);
+    let (sender, done) = bounded::<()>(0);
+    thread::scope(|scope| {
+        let worker = thread::Builder::new().name("load-ask".to_owned()).spawn_scoped(scope, || {
+            // Dropped when the work ends, in whatever way.
+            let _sender = sender;
+            work(&server)
+        });
+        let worker = worker.expect("the system can start a thread");
+        let asked = loop {
+            match done.recv_timeout(TICK) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => break Ok(()),
+            }
+            if let Err(error) = tell.ask() {
+                break Err(error);
+            }
+        };
+        drop(hold);
+        let result = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        asked.and(result)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    #[test]
+    fn a_wait_is_called_off_when_its_hold_is_dropped() {
+        let (hold, stop) = Stop::new();
+        assert!(!stop.is_called() && stop.clone().called().now_or_never().is_none());
+        drop(hold);
+        assert!(stop.is_called() && stop.called().now_or_never().is_some());
+        assert!(!Stop::default().is_called());
+    }
+}
