@@ -36,9 +36,9 @@ pub enum LoadError {
         /// The key.
         key: &'static str,
         /// What it is set to.
-        value: u128,
+        value: u64,
         /// What would fit, with the other settings as they are.
-        most: u128,
+        most: u64,
         /// What there is not enough of.
         why: String,
     },

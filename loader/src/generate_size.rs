@@ -56,7 +56,7 @@ impl Size {
         {
             if value > most {
                 let why = "times, or series, beyond that have no number".to_owned();
-                return Err(LoadError::TooLarge { key, value, most, why });
+                return Err(too_large(key, value, most, why));
             }
         }
         let Some(memory) = memory.map(u128::from) else { return Ok(()) };
@@ -83,7 +83,7 @@ impl Size {
             gib(needed),
             gib(memory)
         );
-        Err(LoadError::TooLarge { key, value, most, why })
+        Err(too_large(key, value, most, why))
     }
 
     /// About what the table takes while it is in memory.
@@ -105,6 +105,12 @@ impl Size {
             .saturating_add(self.columns.saturating_mul(COLUMN_BYTES))
             .saturating_add(hidden)
     }
+}
+
+fn too_large(key: &'static str, value: u128, most: u128, why: String) -> LoadError {
+    // What is set came as 64 bits, and what fits is less.
+    let number = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
+    LoadError::TooLarge { key, value: number(value), most: number(most), why }
 }
 
 /// The largest number below `limit` that fits, given that smaller ones fit where larger ones do.
