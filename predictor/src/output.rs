@@ -70,7 +70,7 @@ pub(crate) struct OutputFile {
 
 #[derive(Debug)]
 enum Format {
-    Parquet(Box<ArrowWriter<WholeFile>>),
+    Parquet(ArrowWriter<WholeFile>),
     Csv(csv::Writer<BufWriter<WholeFile>>),
 }
 
@@ -92,7 +92,7 @@ impl OutputFile {
                     .set_max_row_group_row_count(Some(ROW_GROUP))
                     .build();
                 let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties));
-                Format::Parquet(Box::new(writer.map_err(in_parquet(&path))?))
+                Format::Parquet(writer.map_err(in_parquet(&path))?)
             }
             Output::Csv(_) => {
                 let mut writer = csv::Writer::new(BufWriter::new(file));

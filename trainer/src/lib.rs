@@ -46,7 +46,7 @@
 //!
 //! let folder = tempfile::tempdir()?;
 //! let mut trainer =
-//!     Trainer::new(TrainSettings::default(), folder.path().into(), Box::new(|_| {}))?;
+//!     Trainer::new(TrainSettings::default(), folder.path(), Box::new(|_| {}))?;
 //! for index in 0..2 {
 //!     let mut slot = slots.take();
 //!     let (parts, meta) = slot.parts_mut();

@@ -25,11 +25,7 @@ use crate::{
 use millstream_stage::{
     DeviceBatch, Ending, Flow, Phase, Scaling, Sink, Warnings, remove_leftovers,
 };
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Instant,
-};
+use std::{path::Path, sync::Arc, time::Instant};
 use tch::Device;
 
 /// Trains a model on the batches it is given and leaves checkpoints and metrics in a run folder.
@@ -75,11 +71,11 @@ impl Trainer {
     /// folder has a run already, [`TrainError::InUse`] when somebody is writing there.
     pub fn new(
         settings: TrainSettings,
-        run_dir: PathBuf,
+        run_dir: &Path,
         observer: Box<dyn FnMut(&Progress)>,
     ) -> Result<Self, TrainError> {
         settings.validate()?;
-        Trainer::new_in(RunLock::take_new(&run_dir, &run_lock::program())?, settings, observer)
+        Trainer::new_in(RunLock::take_new(run_dir, &run_lock::program())?, settings, observer)
     }
 
     /// The same with a lock that is held already.
@@ -109,11 +105,11 @@ impl Trainer {
     /// under way ([`TrainError::InUse`]), or its checkpoint is missing or damaged.
     pub fn resume(
         settings: TrainSettings,
-        run_dir: PathBuf,
+        run_dir: &Path,
         observer: Box<dyn FnMut(&Progress)>,
     ) -> Result<Self, TrainError> {
         settings.validate()?;
-        Trainer::resume_in(RunLock::take(&run_dir, &run_lock::program())?, settings, observer)
+        Trainer::resume_in(RunLock::take(run_dir, &run_lock::program())?, settings, observer)
     }
 
     /// The same with a lock that is held already.

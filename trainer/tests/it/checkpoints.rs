@@ -56,7 +56,7 @@ fn every_file_is_there_and_says_what_it_should() {
 
 /// Why the run in this folder cannot be resumed.
 fn refused(run: &Path) -> String {
-    Trainer::resume(settings(), run.into(), Box::new(|_| {})).unwrap_err().to_string()
+    Trainer::resume(settings(), run, Box::new(|_| {})).unwrap_err().to_string()
 }
 
 /// Flips one bit of every `step`-th byte of a file; each must be noticed.
@@ -190,7 +190,7 @@ fn what_a_kill_left_is_gone_after_the_next_run() {
 #[test]
 fn a_folder_that_holds_a_run_is_not_overwritten() {
     let check = |run: &Path| {
-        let error = Trainer::new(settings(), run.into(), Box::new(|_| {})).unwrap_err();
+        let error = Trainer::new(settings(), run, Box::new(|_| {})).unwrap_err();
         let error = error.to_string();
         assert!(error.contains(&run.display().to_string()), "{error}");
         assert!(error.contains("already holds a run; resume it, or choose another"), "{error}");

@@ -13,8 +13,8 @@ fn refused(run: &Path) {
         assert!(text.contains(&process) && text.contains(&run.display().to_string()), "{text}");
         assert_eq!(text.lines().count(), 1, "{text}");
     };
-    check(Trainer::resume(settings(), run.into(), Box::new(|_| {})).unwrap_err());
-    check(Trainer::new(settings(), run.into(), Box::new(|_| {})).unwrap_err());
+    check(Trainer::resume(settings(), run, Box::new(|_| {})).unwrap_err());
+    check(Trainer::new(settings(), run, Box::new(|_| {})).unwrap_err());
     check(read_position(run).unwrap_err());
 }
 
