@@ -85,6 +85,7 @@ mod shard;
 mod threads;
 mod warnings;
 mod whole_file;
+mod whole_folder;
 
 pub use crate::{
     batch::{
@@ -109,5 +110,6 @@ pub use crate::{
     shard::{Shard, shard_schema},
     threads::{thread_pool, thread_pool_here},
     warnings::Warnings,
-    whole_file::{WholeFile, sync_folder, write_whole},
+    whole_file::{WholeFile, has_partial_files, is_at, remove_leftovers, sync_folder, write_whole},
+    whole_folder::{folder_aside, make_folder, partial_folder, replace_folder, restore_folder},
 };

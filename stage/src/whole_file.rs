@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Separates the name of a file from what makes that of its partial file unique.
-const PARTIAL: &str = ".partial-";
+pub(crate) const PARTIAL: &str = ".partial-";
 
 /// A file that is being written. Dropped before [`WholeFile::commit`], it leaves nothing.
 ///
@@ -54,7 +54,7 @@ impl WholeFile {
         prefix.push(name);
         prefix.push(PARTIAL);
         let folder = folder_of(path);
-        remove_leftovers(folder, &prefix);
+        remove_files(folder, |name| name.starts_with(prefix.as_encoded_bytes()));
         loop {
             let mut name = prefix.clone();
             name.push(format!("{:016x}", RandomState::new().hash_one(0)));
@@ -130,14 +130,29 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Removes partial files that nobody writes any more. Whatever cannot be removed stays: it is
-/// somebody else's, and no reason not to write.
-fn remove_leftovers(folder: &Path, prefix: &OsString) {
+/// Removes what killed processes left of any file of this folder. Whatever cannot be removed stays:
+/// it is somebody else's, and no reason not to go on.
+pub fn remove_leftovers(folder: &Path) {
+    remove_files(folder, is_partial);
+}
+
+/// Whether there is a partial file in this folder, of a living process or a dead one.
+#[must_use]
+pub fn has_partial_files(folder: &Path) -> bool {
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| is_partial(entry.file_name().as_encoded_bytes()))
+}
+
+fn is_partial(name: &[u8]) -> bool {
+    name.starts_with(b".") && name.windows(PARTIAL.len()).any(|part| part == PARTIAL.as_bytes())
+}
+
+/// Removes partial files of such names that nobody writes any more.
+fn remove_files(folder: &Path, is_meant: impl Fn(&[u8]) -> bool) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_partial =
-            entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes());
+        let is_meant = is_meant(entry.file_name().as_encoded_bytes());
         // A pipe of that name would keep us waiting.
-        if !is_partial || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+        if !is_meant || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
         let path = entry.path();
@@ -148,8 +163,10 @@ fn remove_leftovers(folder: &Path, prefix: &OsString) {
     }
 }
 
-/// Whether this is the file that has the name now.
-fn is_at(file: &File, path: &Path) -> bool {
+/// Whether this is the file that has the name now: a lock on one that was renamed or removed since it
+/// was opened protects nothing.
+#[must_use]
+pub fn is_at(file: &File, path: &Path) -> bool {
     let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
     match (file.metadata().map(identity), fs::metadata(path).map(identity)) {
         (Ok(file), Ok(there)) => file == there,
@@ -196,6 +213,12 @@ mod tests {
         second.commit().unwrap();
         first.commit().unwrap();
         assert_eq!(names(folder.path()), [".a.json.partial-folder", ".b.json.partial-1", "a.json"]);
+        assert!(has_partial_files(folder.path()));
+        let third = WholeFile::create(&path).unwrap();
+        remove_leftovers(folder.path());
+        assert!(third.partial.exists());
+        drop(third);
+        assert_eq!(names(folder.path()), [".a.json.partial-folder", "a.json"]);
     }
 
     #[test]
