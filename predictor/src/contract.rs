@@ -4,10 +4,18 @@
 //! written; whoever prepares the batches needs it before the model is loaded. What else is in those
 //! files is not looked at.
 
-use crate::error::PredictError;
-use millstream_stage::{Checksums, DataSchema, Scaling};
-use serde::de::DeserializeOwned;
+use crate::{
+    checkpoint::{self, Files},
+    error::{PredictError, json_reason},
+};
+use millstream_stage::{DataSchema, Scaling};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use std::path::Path;
+
+/// Files of a checkpoint.
+pub(crate) const SCHEMA: &str = "schema.json";
+pub(crate) const SCALER: &str = "scaler.json";
 
 /// What data a model wants and how it was scaled.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,30 +26,38 @@ pub struct Contract {
     pub scaling: Scaling,
 }
 
-/// Reads a checkpoint's contract.
+/// Reads a checkpoint's contract. Its run may go on meanwhile.
 ///
 /// # Errors
 /// A file is missing or damaged, or the two do not belong together.
 pub fn read_contract(checkpoint_dir: &Path) -> Result<Contract, PredictError> {
-    let checksums = Checksums::read(checkpoint_dir)?;
-    let schema_path = checkpoint_dir.join("schema.json");
-    let schema: DataSchema = parse(&schema_path, &checksums.read_file("schema.json")?)?;
-    let path = checkpoint_dir.join("scaler.json");
-    let scaling: Scaling = parse(&path, &checksums.read_file("scaler.json")?)?;
-    let found: Vec<String> = scaling.targets.iter().map(|column| column.name.clone()).collect();
-    if found != schema.targets {
-        return Err(PredictError::MixedCheckpoint { path, expected: schema.targets, found });
-    }
-    // Checkpoints from before there was a hash have none.
-    let (found, expected) = (&scaling.schema_hash, schema.hash());
-    if !found.is_empty() && *found != expected {
-        let (scaler, found) = (path, found.clone());
-        return Err(PredictError::OtherSchema { scaler, schema: schema_path, expected, found });
-    }
-    Ok(Contract { schema, scaling })
+    let Files { folder, contents: [schema, scaler] } =
+        checkpoint::read(checkpoint_dir, [SCHEMA, SCALER])?;
+    Contract::parse(&folder, &schema, &scaler)
 }
 
 impl Contract {
+    /// The contract in the files of this folder.
+    ///
+    /// # Errors
+    /// They do not parse, or do not belong together.
+    pub(crate) fn parse(folder: &Path, schema: &[u8], scaler: &[u8]) -> Result<Self, PredictError> {
+        let (schema_path, path) = (folder.join(SCHEMA), folder.join(SCALER));
+        let schema: DataSchema = parse(&schema_path, schema)?;
+        let scaling: Scaling = parse(&path, scaler)?;
+        let found: Vec<String> = scaling.targets.iter().map(|column| column.name.clone()).collect();
+        if found != schema.targets {
+            return Err(PredictError::MixedCheckpoint { path, expected: schema.targets, found });
+        }
+        // Checkpoints from before there was a hash have none.
+        let (found, expected) = (&scaling.schema_hash, schema.hash());
+        if !found.is_empty() && *found != expected {
+            let (scaler, found) = (path, found.clone());
+            return Err(PredictError::OtherSchema { scaler, schema: schema_path, expected, found });
+        }
+        Ok(Contract { schema, scaling })
+    }
+
     /// Refuses batches that are not what the model was trained on. The fingerprint may differ:
     /// forecasting new data is the point.
     ///
@@ -55,7 +71,6 @@ impl Contract {
             }
             Err(PredictError::WrongData { what, expected, found })
         };
-        let text = |value: &dyn std::fmt::Debug| format!("{value:?}");
         check("features", text(&wanted.features), text(&given.features))?;
         check("targets", text(&wanted.targets), text(&given.targets))?;
         check("lookback", text(&wanted.lookback), text(&given.lookback))?;
@@ -69,7 +84,22 @@ impl Contract {
     }
 }
 
+/// A value as the files have it, and not as the program.
+fn text(value: &impl Serialize) -> String {
+    let plain = serde_json::to_value(value).expect("plain values always serialise");
+    match plain {
+        Value::Null => "none".to_owned(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(Value::to_string).collect();
+            format!("[{}]", items.join(", "))
+        }
+        plain => plain.to_string(),
+    }
+}
+
 fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, PredictError> {
-    serde_json::from_slice(text)
-        .map_err(|source| PredictError::DamagedJson { path: path.into(), source })
+    serde_json::from_slice(text).map_err(|error| PredictError::DamagedJson {
+        path: path.into(),
+        reason: json_reason(&error),
+    })
 }

@@ -1,6 +1,7 @@
 //! Why forecasting may fail: the crate's one error type.
 
 use millstream_stage::ChecksumError;
+use serde_json::error::Category;
 use std::{io, path::PathBuf};
 
 /// Why forecasting failed. No output file is left behind.
@@ -24,12 +25,12 @@ pub enum PredictError {
         source: ChecksumError,
     },
     /// A JSON file of the checkpoint does not parse.
-    #[error("{path} is damaged: {source}; restore the checkpoint or train again")]
+    #[error("{path} is damaged: {reason}; restore the checkpoint or train again")]
     DamagedJson {
         /// The file.
         path: PathBuf,
-        /// What the parser says.
-        source: serde_json::Error,
+        /// What is wrong with it.
+        reason: String,
     },
     /// `schema.json` and `scaler.json` do not belong together.
     #[error(
@@ -58,12 +59,12 @@ pub enum PredictError {
         found: String,
     },
     /// libtorch cannot load the model.
-    #[error("cannot load {path}: {source}; restore the checkpoint or train again")]
+    #[error("cannot load {path}: {reason}; restore the checkpoint or train again")]
     LoadModel {
         /// The file.
         path: PathBuf,
         /// What libtorch says.
-        source: tch::TchError,
+        reason: String,
     },
     /// The batches are not what the model was trained on.
     #[error(
@@ -89,12 +90,12 @@ pub enum PredictError {
     #[error("the device failed under a batch")]
     Device(#[from] millstream_stage::DeviceFault),
     /// The model failed on a batch.
-    #[error("the model failed on batch {index}: {source}")]
+    #[error("the model failed on batch {index}: {reason}")]
     Forward {
         /// The batch's position in the stream.
         index: u64,
         /// What libtorch says.
-        source: tch::TchError,
+        reason: String,
     },
     /// The model's answer has another shape than its schema says.
     #[error(
@@ -149,5 +150,15 @@ impl From<ChecksumError> for PredictError {
             ChecksumError::Read { path, source } => PredictError::ReadCheckpoint { path, source },
             source => PredictError::Damaged { source },
         }
+    }
+}
+
+/// Why a file does not parse, without the names that its fields and types have in the program.
+pub(crate) fn json_reason(error: &serde_json::Error) -> String {
+    let place = format!("line {}, column {}", error.line(), error.column());
+    match error.classify() {
+        Category::Eof => "it ends too early".to_owned(),
+        Category::Syntax | Category::Io => format!("it is no JSON from {place} on"),
+        Category::Data => format!("it does not hold what it should, at {place}"),
     }
 }

@@ -18,11 +18,13 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod checkpoint;
 mod contract;
 mod error;
 mod output;
 mod predictor;
 mod table;
+mod torch_text;
 
 pub use crate::{
     contract::{Contract, read_contract},

@@ -1,16 +1,18 @@
-//! The file that forecasts go into: under a temporary name until it is complete.
+//! The file that forecasts go into: a [`WholeFile`], under a temporary name until it is complete.
 //!
 //! Rows are written as they come; memory holds at most one row group. A file that is dropped
-//! before [`OutputFile::finish`] removes itself, so a failed run leaves nothing.
+//! before [`OutputFile::finish`] removes itself, so a failed run leaves nothing; what a killed one
+//! leaves, the next removes.
 
 use crate::error::PredictError;
-use arrow::{array::RecordBatch, csv, datatypes::Schema};
+use arrow::{array::RecordBatch, csv, datatypes::Schema, error::ArrowError};
+use millstream_stage::WholeFile;
 use parquet::{
     arrow::ArrowWriter, basic::Compression, errors::ParquetError,
     file::properties::WriterProperties,
 };
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, BufWriter},
     path::{Path, PathBuf},
     sync::Arc,
@@ -63,15 +65,13 @@ impl Output {
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     path: PathBuf,
-    partial: PathBuf,
-    /// `None` once closed.
-    format: Option<Format>,
+    format: Format,
 }
 
 #[derive(Debug)]
 enum Format {
-    Parquet(ArrowWriter<File>),
-    Csv(csv::Writer<BufWriter<File>>),
+    Parquet(ArrowWriter<WholeFile>),
+    Csv(csv::Writer<BufWriter<WholeFile>>),
 }
 
 impl OutputFile {
@@ -82,30 +82,27 @@ impl OutputFile {
     /// there is something that is no file.
     pub(crate) fn create(output: Output, schema: &Arc<Schema>) -> Result<Self, PredictError> {
         let output = output.replaceable()?;
-        let mut partial = output.path().as_os_str().to_owned();
-        partial.push(format!(".partial-{}", std::process::id()));
-        let partial = PathBuf::from(partial);
-        let file = File::create(&partial)
-            .map_err(|source| PredictError::Write { path: output.path().to_owned(), source })?;
-        // From here on, dropping `this` removes the file.
-        let is_parquet = matches!(output, Output::Parquet(_));
-        let (Output::Parquet(path) | Output::Csv(path)) = output;
-        let mut this = OutputFile { path, partial, format: None };
-        this.format = Some(if is_parquet {
-            let properties = WriterProperties::builder()
-                .set_compression(Compression::SNAPPY)
-                .set_max_row_group_row_count(Some(ROW_GROUP))
-                .build();
-            let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties));
-            Format::Parquet(writer.map_err(|source| this.parquet(source))?)
-        } else {
-            let mut writer = csv::Writer::new(BufWriter::new(file));
-            // The header comes with the first batch, even one without rows.
-            let header = writer.write(&RecordBatch::new_empty(Arc::clone(schema)));
-            header.map_err(|source| this.csv(source))?;
-            Format::Csv(writer)
-        });
-        Ok(this)
+        let path = output.path().to_owned();
+        let file = WholeFile::create(&path)
+            .map_err(|source| PredictError::Write { path: path.clone(), source })?;
+        let format = match output {
+            Output::Parquet(_) => {
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::SNAPPY)
+                    .set_max_row_group_row_count(Some(ROW_GROUP))
+                    .build();
+                let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties));
+                Format::Parquet(writer.map_err(in_parquet(&path))?)
+            }
+            Output::Csv(_) => {
+                let mut writer = csv::Writer::new(BufWriter::new(file));
+                // The header comes with the first batch, even one without rows.
+                let header = writer.write(&RecordBatch::new_empty(Arc::clone(schema)));
+                header.map_err(in_csv(&path))?;
+                Format::Csv(writer)
+            }
+        };
+        Ok(OutputFile { path, format })
     }
 
     /// Appends rows.
@@ -113,14 +110,9 @@ impl OutputFile {
     /// # Errors
     /// [`PredictError::WriteParquet`] or [`PredictError::WriteCsv`].
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), PredictError> {
-        let path = &self.path;
-        match self.format.as_mut().expect("only `finish` closes the file") {
-            Format::Parquet(writer) => writer
-                .write(rows)
-                .map_err(|source| PredictError::WriteParquet { path: path.clone(), source }),
-            Format::Csv(writer) => writer
-                .write(rows)
-                .map_err(|source| PredictError::WriteCsv { path: path.clone(), source }),
+        match &mut self.format {
+            Format::Parquet(writer) => writer.write(rows).map_err(in_parquet(&self.path)),
+            Format::Csv(writer) => writer.write(rows).map_err(in_csv(&self.path)),
         }
     }
 
@@ -128,45 +120,38 @@ impl OutputFile {
     ///
     /// # Errors
     /// Writing or renaming failed; the file is removed.
-    pub(crate) fn finish(mut self) -> Result<PathBuf, PredictError> {
-        let file = match self.format.take().expect("only `finish` closes the file") {
-            Format::Parquet(writer) => {
-                writer.into_inner().map_err(|source| self.parquet(source))?
-            }
+    pub(crate) fn finish(self) -> Result<PathBuf, PredictError> {
+        let OutputFile { path, format } = self;
+        let io = |source| PredictError::Write { path: path.clone(), source };
+        let file = match format {
+            Format::Parquet(writer) => writer.into_inner().map_err(in_parquet(&path))?,
             Format::Csv(writer) => {
-                writer.into_inner().into_inner().map_err(|error| self.io(error.into_error()))?
+                writer.into_inner().into_inner().map_err(|error| io(error.into_error()))?
             }
         };
-        file.sync_all().map_err(|source| self.io(source))?;
-        fs::rename(&self.partial, &self.path).map_err(|source| self.io(source))?;
-        let folder = match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        // The new name is part of the folder, which is synced on its own.
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|source| self.io(source))?;
-        Ok(self.path.clone())
-    }
-
-    fn io(&self, source: io::Error) -> PredictError {
-        PredictError::Write { path: self.path.clone(), source }
-    }
-
-    fn parquet(&self, source: ParquetError) -> PredictError {
-        PredictError::WriteParquet { path: self.path.clone(), source }
-    }
-
-    fn csv(&self, source: arrow::error::ArrowError) -> PredictError {
-        PredictError::WriteCsv { path: self.path.clone(), source }
+        file.commit().map_err(io)?;
+        Ok(path)
     }
 }
 
-impl Drop for OutputFile {
-    fn drop(&mut self) {
-        // Fails when `finish` has renamed the file, which is as it should be; any other failure
-        // leaves a file that says by its name that it is incomplete.
-        drop(fs::remove_file(&self.partial));
+/// The file system's own errors are said in its own words.
+fn in_parquet(path: &Path) -> impl FnOnce(ParquetError) -> PredictError {
+    let path = path.to_owned();
+    |source| match source {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(source) => PredictError::Write { path, source: *source },
+            Err(source) => {
+                PredictError::WriteParquet { path, source: ParquetError::External(source) }
+            }
+        },
+        source => PredictError::WriteParquet { path, source },
+    }
+}
+
+fn in_csv(path: &Path) -> impl FnOnce(ArrowError) -> PredictError {
+    let path = path.to_owned();
+    |source| match source {
+        ArrowError::IoError(_, source) => PredictError::Write { path, source },
+        source => PredictError::WriteCsv { path, source },
     }
 }

@@ -1,18 +1,23 @@
 //! [`Predictor`]: the sink at the end of a forecasting line.
 
 use crate::{
-    contract::{Contract, read_contract},
+    checkpoint::{self, Files},
+    contract::{Contract, SCALER, SCHEMA},
     error::PredictError,
     output::{Output, OutputFile},
     table::{Table, Values},
+    torch_text::first_sentence,
 };
-use millstream_stage::{Checksums, DeviceBatch, Ending, Flow, Padding, Phase, Place, Plan, Sink};
+use millstream_stage::{DeviceBatch, Ending, Flow, Padding, Phase, Place, Plan, Sink};
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tch::{CModule, Device, Kind, Tensor};
+use tch::{CModule, Device, Kind, TchError, Tensor};
+
+/// The model's file in a checkpoint.
+const SCRIPT: &str = "model.pt";
 
 /// Something a watcher of a prediction may want to show.
 #[derive(Debug, Clone)]
@@ -54,7 +59,9 @@ pub struct PredictReport {
 /// It runs the checkpoint's TorchScript and knows no model's definition.
 pub struct Predictor {
     contract: Contract,
-    checkpoint: PathBuf,
+    /// The model's file, and what is in it.
+    script: PathBuf,
+    bytes: Vec<u8>,
     model: CModule,
     device: Device,
     table: Table,
@@ -77,13 +84,17 @@ impl Predictor {
         output: Output,
         observer: Box<dyn FnMut(&PredictProgress)>,
     ) -> Result<Self, PredictError> {
-        let contract = read_contract(checkpoint_dir)?;
-        let model = load(checkpoint_dir, Device::Cpu)?;
+        let Files { folder, contents: [schema, scaler, bytes] } =
+            checkpoint::read(checkpoint_dir, [SCHEMA, SCALER, SCRIPT])?;
+        let contract = Contract::parse(&folder, &schema, &scaler)?;
+        let script = folder.join(SCRIPT);
+        let model = load(&script, &bytes, Device::Cpu)?;
         let table = Table::new(&contract)?;
         Ok(Predictor {
             output: OutputFile::create(output, table.schema())?,
             contract,
-            checkpoint: checkpoint_dir.to_owned(),
+            script,
+            bytes,
             model,
             device: Device::Cpu,
             table,
@@ -112,7 +123,7 @@ impl Predictor {
         if self.device != Device::Cpu {
             // Loaded again, not moved: weights are constants of the script, which only loading
             // puts on a device.
-            self.model = load(&self.checkpoint, self.device)?;
+            self.model = load(&self.script, &self.bytes, self.device)?;
         }
         Ok(())
     }
@@ -134,10 +145,10 @@ impl Predictor {
             inputs.push(self.part(batch, layout.lengths_at(), &[rows]));
         }
         let outcomes = self.part(batch, layout.targets_at(), &labels);
-        let forecasts = self
-            .model
-            .forward_ts(&inputs)
-            .map_err(|source| PredictError::Forward { index: batch.tag().index, source })?;
+        let forecasts = self.model.forward_ts(&inputs).map_err(|error| PredictError::Forward {
+            index: batch.tag().index,
+            reason: first_sentence(&error),
+        })?;
         if forecasts.size() != labels {
             let (expected, found) = (labels.to_vec(), forecasts.size());
             return Err(PredictError::WrongForecast { expected, found });
@@ -160,9 +171,12 @@ impl Predictor {
     }
 }
 
-fn load(checkpoint: &Path, device: Device) -> Result<CModule, PredictError> {
-    let failed = |source| PredictError::LoadModel { path: checkpoint.join("model.pt"), source };
-    let bytes = Checksums::read(checkpoint)?.read_file("model.pt")?;
+/// The model in the bytes of this file.
+fn load(path: &Path, bytes: &[u8], device: Device) -> Result<CModule, PredictError> {
+    let failed = |error: TchError| PredictError::LoadModel {
+        path: path.to_owned(),
+        reason: first_sentence(&error),
+    };
     let mut model = CModule::load_data_on_device(&mut &bytes[..], device).map_err(failed)?;
     model.f_set_eval().map_err(failed)?;
     Ok(model)
@@ -220,7 +234,7 @@ impl Sink for Predictor {
 impl std::fmt::Debug for Predictor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Predictor")
-            .field("checkpoint", &self.checkpoint)
+            .field("script", &self.script)
             .field("device", &self.device)
             .field("report", &self.report)
             .finish_non_exhaustive()

@@ -398,15 +398,15 @@ fn data_that_the_model_does_not_know_is_refused() {
     );
     check_refused(
         |schema| schema.target_kind = TargetKind::Return,
-        "trained with targets of kind Value, but the data has Return",
+        "trained with targets of kind \"value\", but the data has \"return\"",
     );
     check_refused(
         |schema| schema.padding = Padding::Right,
-        "trained with padding None, but the data has Right",
+        "trained with padding \"none\", but the data has \"right\"",
     );
     check_refused(
         |schema| schema.segment = Some("day_of_week".into()),
-        "trained with segment column None, but the data has Some(\"day_of_week\")",
+        "trained with segment column none, but the data has \"day_of_week\"",
     );
 }
 
@@ -444,7 +444,32 @@ fn check_damaged(file: &str, contents: &str, expected: &str) {
     let output = Output::Csv(folder.path().join("forecasts.csv"));
     let error = Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err().to_string();
     assert!(error.contains(file) && error.contains(expected), "{error}");
+    assert!(error.len() < 400 && error.lines().count() == 1, "{error}");
+    assert!(!error.contains("frame #") && !error.contains("Exception raised"), "{error}");
     assert_eq!(names(folder.path()), CHECKPOINT_FILES);
+}
+
+#[test]
+fn two_that_write_the_same_file_leave_one_whole_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let contract = contract(Some("symbol"), TimeKind::Date);
+    checkpoint(folder.path(), &contract);
+    let path = folder.path().join("forecasts.csv");
+    // Left by a process that was killed.
+    fs::write(folder.path().join(".forecasts.csv.partial-1"), "half").unwrap();
+    let mut both = [(); 2].map(|()| predictor(folder.path(), Output::Csv(path.clone())));
+    for predictor in &mut both {
+        for batch in batches(&plan(&contract)) {
+            let _flow = predictor.accept(batch).unwrap();
+        }
+    }
+    let [first, second] = both;
+    first.finish(Ending::Drained).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count(), 7);
+    second.finish(Ending::Drained).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    assert_eq!(names(folder.path()).len(), 5, "{:?}", names(folder.path()));
 }
 
 #[test]
