@@ -182,6 +182,7 @@ fn train_code(error: &TrainError) -> Code {
         TrainError::Setting { .. }
         | TrainError::Changed { .. }
         | TrainError::HoldsARun { .. }
+        | TrainError::InUse { .. }
         | TrainError::NoCheckpoint { .. }
         | TrainError::NoTrainingBatch { .. } => Code::Settings,
         TrainError::NoCuda { .. } | TrainError::Device(_) => Code::Device,

@@ -21,6 +21,7 @@ use millstream_predictor::{Contract, Output, PredictProgress, Predictor, read_co
 use millstream_stage::{
     CrossSection, DataSchema, Ending, Pipeline, Scaling, StageReport, Warnings,
 };
+use millstream_trainer::clear_leftovers;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -79,14 +80,13 @@ pub(crate) fn predict(args: &PredictArgs, watch: Watch<'_>) -> Result<Predicted,
         Some(run) => run.clone(),
         None => {
             let settings = Settings::load(args.common.config.as_deref(), &args.common.set)?;
-            let RunChoice { run, passed_over } = runs::newest(&settings.run.dir)?;
-            for newer in passed_over {
-                watch.warnings.warn(newer);
-            }
+            let RunChoice { run, remarks } = runs::newest(&settings.run.dir)?;
+            remarks.into_iter().for_each(|remark| watch.warnings.warn(remark));
             run
         }
     };
-    if !run_dir::best_checkpoint(&run).is_dir() && run.join("config.toml").exists() {
+    clear_leftovers(&run);
+    if !run_dir::has_model(&run) && run.join("config.toml").exists() {
         return Err(Failure::settings(PredictSettingsError::NoModel { run }));
     }
     watch.display.say(&format!("run       {}", run.display()));

@@ -1,20 +1,29 @@
 //! Run directories: made at the start of a run, gone again when the run leaves nothing in them.
+//!
+//! What a run is goes on by what its directory says, so `checksums.txt` vouches for that: for the
+//! settings and for the note of its start. Checkpoints have checksums of their own.
 
 use crate::{
     failure::Failure,
-    runs::Started,
+    runs::{self, Started},
     settings::{Override, Settings},
 };
-use millstream_stage::Warnings;
+use millstream_stage::{
+    ChecksumError, Checksums, Warnings, folder_aside, make_folder, sync_folder,
+};
+use millstream_trainer::RunLock;
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
+/// The settings of a run.
+const CONFIG: &str = "config.toml";
+
 /// A run directory of a run that has not kept anything yet.
 #[derive(Debug)]
 pub(crate) struct RunDir {
-    path: PathBuf,
+    lock: RunLock,
     /// Directories this run made above its own, innermost first.
     made: Vec<PathBuf>,
     kept: bool,
@@ -28,6 +37,10 @@ pub(crate) enum RunDirError {
     Write { path: PathBuf, source: io::Error },
     #[error("{} is not a run directory: it has no {file}", .run.display())]
     NotARun { run: PathBuf, file: &'static str },
+    #[error("{} was changed since its run was started: a run keeps the settings it was started with; put the file back, or start a new run", .path.display())]
+    Edited { path: PathBuf },
+    #[error("{source}; restore the run from a copy, or start a new one")]
+    Damaged { source: ChecksumError },
     #[error("{change}, but a run that goes on keeps its own settings; unset it")]
     Changed { change: String },
 }
@@ -42,7 +55,7 @@ impl RunDir {
             .map(Path::to_owned)
             .collect();
         let create = || {
-            fs::create_dir_all(dir)?;
+            make_folder(dir)?;
             let name = Started::now().name();
             for attempt in 1.. {
                 let suffix = if attempt == 1 { String::new() } else { format!("-{attempt}") };
@@ -54,53 +67,81 @@ impl RunDir {
             }
             unreachable!("some suffix is free")
         };
+        let create = || create().and_then(|path| sync_folder(dir).map(|()| path));
         let path = create().map_err(|source| {
             Failure::settings(RunDirError::Create { dir: dir.clone(), source })
         })?;
-        let run = RunDir { path, made, kept: false };
-        write_whole(&run.path.join("config.toml"), settings.to_toml().as_bytes())?;
-        Started::now().write(&run.path)?;
+        // Best effort, as below.
+        let lock = RunLock::take(&path, &command()).inspect_err(|_| drop(fs::remove_dir(&path)))?;
+        let run = RunDir { lock, made, kept: false };
+        let (config, started) = (settings.to_toml(), Started::now().to_json());
+        let mut checksums = Checksums::default();
+        for (name, bytes) in [(CONFIG, config.as_bytes()), (runs::FILE, started.as_slice())] {
+            write_whole(&run.path().join(name), bytes)?;
+            checksums.add(name, bytes);
+        }
+        write_whole(&run.path().join(Checksums::FILE), checksums.to_text().as_bytes())?;
         Ok(run)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.lock.run_dir()
+    }
+
+    /// The right to write there.
+    pub(crate) fn lock(&self) -> &RunLock {
+        &self.lock
     }
 
     /// The run has something worth keeping.
-    pub(crate) fn keep(mut self) -> PathBuf {
+    pub(crate) fn keep(mut self) {
         self.kept = true;
-        self.path.clone()
     }
 }
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // A run that was interrupted or failed after its first checkpoint is kept for --resume.
-        if self.kept || self.path.join("checkpoints/last").exists() {
+        // A run that was interrupted or failed after its first checkpoint is kept: for --resume, and
+        // for predict, which needs no more than `best`.
+        let checkpoints = self.path().join("checkpoints");
+        let has = |name: &str| is_there(&checkpoints.join(name));
+        if self.kept || has("last") || has("best") {
             return;
         }
         // Best effort: this runs while an error is on its way to the user, and that one matters.
-        drop(fs::remove_dir_all(&self.path));
+        drop(fs::remove_dir_all(self.path()));
         for dir in &self.made {
             drop(fs::remove_dir(dir));
         }
     }
 }
 
-/// Writes a file under a temporary name, syncs it, and renames it.
+/// Takes the lock of a run that is to go on, before anything of it is read.
+pub(crate) fn lock(run: &Path) -> Result<RunLock, Failure> {
+    config_file(run)?;
+    Ok(RunLock::take(run, &command())?)
+}
+
+/// What others are told is at work: the program and its command. Flags may hold passwords.
+fn command() -> String {
+    let command = std::env::args_os().nth(1).unwrap_or_default();
+    format!("millstream {}", command.to_string_lossy())
+}
+
+/// Whether there is such a checkpoint, be it in the moment in which it is replaced.
+fn is_there(checkpoint: &Path) -> bool {
+    checkpoint.is_dir() || folder_aside(checkpoint).is_dir() || checkpoint.is_dir()
+}
+
+/// Whether a run has a model to predict with.
+pub(crate) fn has_model(run: &Path) -> bool {
+    is_there(&best_checkpoint(run))
+}
+
+/// Writes a file of a run whole.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let partial = path.with_extension(format!("partial-{}", std::process::id()));
-    let write = || {
-        let mut file = fs::File::create(&partial)?;
-        io::Write::write_all(&mut file, bytes)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    write().map_err(|source| {
-        drop(fs::remove_file(&partial));
-        Failure::settings(RunDirError::Write { path: path.to_owned(), source })
-    })
+    millstream_stage::write_whole(path, bytes)
+        .map_err(|source| Failure::settings(RunDirError::Write { path: path.to_owned(), source }))
 }
 
 /// The checkpoint to predict with.
@@ -135,7 +176,12 @@ pub(crate) fn own_settings(run: &Path) -> Result<Settings, Failure> {
 /// Adds the warnings of a command to those that its run keeps, in `warnings.txt`.
 pub(crate) fn keep_warnings(run: &Path, warnings: &Warnings) -> Result<(), Failure> {
     let path = run.join("warnings.txt");
-    let before = fs::read_to_string(&path).unwrap_or_default();
+    // Several may predict with a run, and each has its warnings. Where a folder cannot be locked, the
+    // last one wins.
+    let folder = fs::File::open(run);
+    drop(folder.as_ref().map(fs::File::lock));
+    let before = fs::read(&path).unwrap_or_default();
+    let before = String::from_utf8_lossy(&before);
     let mut lines: Vec<String> = before.lines().map(str::to_owned).collect();
     let kept = lines.len();
     for line in warnings.all() {
@@ -150,11 +196,112 @@ pub(crate) fn keep_warnings(run: &Path, warnings: &Warnings) -> Result<(), Failu
     }
 }
 
+/// The file with a run's settings, which must be as they were written.
 fn config_file(run: &Path) -> Result<PathBuf, Failure> {
-    let file = run.join("config.toml");
-    if !file.exists() {
-        let error = RunDirError::NotARun { run: run.to_owned(), file: "config.toml" };
+    let path = run.join(CONFIG);
+    if !path.is_file() {
+        let error = RunDirError::NotARun { run: run.to_owned(), file: CONFIG };
         return Err(Failure::settings(error));
     }
-    Ok(file)
+    match check(run, CONFIG) {
+        Ok(()) => Ok(path),
+        Err(ChecksumError::Damaged { path }) if path.ends_with(CONFIG) => {
+            Err(Failure::settings(RunDirError::Edited { path }))
+        }
+        Err(source) => Err(Failure::settings(RunDirError::Damaged { source })),
+    }
+}
+
+/// Whether a file of a run is what was written there. Runs from before there were checksums have
+/// none.
+pub(crate) fn check(run: &Path, name: &str) -> Result<(), ChecksumError> {
+    if !run.join(Checksums::FILE).exists() {
+        return Ok(());
+    }
+    Checksums::read(run)?.read_file(name).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_dir(parent: &Path) -> RunDir {
+        let mut settings = Settings::default();
+        settings.run.dir = parent.join("runs");
+        RunDir::create(&settings).unwrap()
+    }
+
+    #[test]
+    fn a_directory_without_a_checkpoint_goes_again() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = run_dir(parent.path());
+        assert!(run.path().join(CONFIG).is_file());
+        fs::create_dir(run.path().join("checkpoints")).unwrap();
+        drop(run);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    /// The disk may have had room for the first `best`, and then for no `last`.
+    #[test]
+    fn whatever_checkpoint_there_is_stays() {
+        for name in ["best", "last", ".best.old", ".last.old"] {
+            let parent = tempfile::tempdir().unwrap();
+            let run = run_dir(parent.path());
+            let path = run.path().to_owned();
+            fs::create_dir_all(path.join("checkpoints").join(name)).unwrap();
+            drop(run);
+            assert!(path.join("checkpoints").join(name).is_dir(), "{name}");
+            assert!(!path.join("run.lock").exists());
+        }
+    }
+
+    #[test]
+    fn settings_that_were_changed_are_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = run_dir(parent.path());
+        let path = run.path().join(CONFIG);
+        own_settings(run.path()).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, format!("{text}# by hand\n")).unwrap();
+        let error = own_settings(run.path()).unwrap_err().to_string();
+        assert!(error.contains("config.toml was changed since its run was started"), "{error}");
+        fs::write(&path, text).unwrap();
+        own_settings(run.path()).unwrap();
+        fs::write(run.path().join(Checksums::FILE), "x").unwrap();
+        let error = own_settings(run.path()).unwrap_err().to_string();
+        assert!(error.contains("checksums.txt is damaged"), "{error}");
+    }
+
+    #[test]
+    fn warnings_are_added_to_those_that_are_there_whatever_they_are() {
+        let run = tempfile::tempdir().unwrap();
+        let path = run.path().join("warnings.txt");
+        fs::write(&path, b"one \xff\ntwo\n").unwrap();
+        let warnings = Warnings::default();
+        warnings.warn("two");
+        warnings.warn("three");
+        keep_warnings(run.path(), &warnings).unwrap();
+        let kept = fs::read_to_string(&path).unwrap();
+        assert_eq!(kept, "one \u{fffd}\ntwo\nthree\n");
+        assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn of_warnings_at_once_none_is_lost() {
+        let run = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let run = run.path();
+                scope.spawn(move || {
+                    for number in 0..25 {
+                        let warnings = Warnings::default();
+                        warnings.warn(format!("{thread} {number}"));
+                        keep_warnings(run, &warnings).unwrap();
+                    }
+                });
+            }
+        });
+        let kept = fs::read_to_string(run.path().join("warnings.txt")).unwrap();
+        assert_eq!(kept.lines().count(), 100);
+    }
 }

@@ -3,10 +3,7 @@
 //! A run notes when it was started (`run.json`): names can be changed and files copied, and a copy
 //! of an old run is an old run.
 
-use crate::{
-    failure::Failure,
-    run_dir::{best_checkpoint, write_whole},
-};
+use crate::{failure::Failure, run_dir};
 use millstream_stage::TimeKind;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -15,7 +12,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-const FILE: &str = "run.json";
+/// The note's name in its run directory.
+pub(crate) const FILE: &str = "run.json";
 
 /// When a run was started, and by what.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,8 +29,9 @@ pub(crate) struct Started {
 #[derive(Debug)]
 pub(crate) struct RunChoice {
     pub(crate) run: PathBuf,
-    /// Why newer runs were not taken, a line each.
-    pub(crate) passed_over: Vec<String>,
+    /// What a person should know of the choice, a line each: why newer runs were not taken, and
+    /// which could not be told.
+    pub(crate) remarks: Vec<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -56,14 +55,14 @@ impl Started {
         seconds.replace(' ', "_").replace(':', "-")
     }
 
-    pub(crate) fn write(&self, run: &Path) -> Result<(), Failure> {
-        let json = serde_json::to_vec_pretty(self).expect("two texts always serialise");
-        write_whole(&run.join(FILE), &json)
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec_pretty(self).expect("two texts always serialise")
     }
 
-    /// When this run was started; of a run without a note, what its name says.
+    /// When this run was started; of a run without a note, or with one that is not what was written,
+    /// what its name says.
     fn read(run: &Path) -> Option<Self> {
-        let noted = fs::read(run.join(FILE)).ok();
+        let noted = run_dir::check(run, FILE).ok().and_then(|()| fs::read(run.join(FILE)).ok());
         noted.and_then(|json| serde_json::from_slice(&json).ok()).or_else(|| {
             let name = run.file_name()?.to_str()?;
             let (day, time) = name.split_once('_')?;
@@ -88,14 +87,18 @@ pub(crate) fn newest(dir: &Path) -> Result<RunChoice, Failure> {
             .is_some_and(|(started, name)| name.to_string_lossy().starts_with(&started.name()));
         std::cmp::Reverse((started, has_its_name, run.clone()))
     });
-    match runs.iter().position(|run| best_checkpoint(run).is_dir()) {
+    match runs.iter().position(|run| run_dir::has_model(run)) {
         Some(at) => {
             let run = runs[at].clone();
             let passed_over = runs[..at].iter().map(|newer| {
                 let (newer, run) = (newer.display(), run.display());
                 format!("{newer} is newer than {run}, but has no trained model")
             });
-            Ok(RunChoice { passed_over: passed_over.collect(), run })
+            let unsure = runs.iter().filter_map(|run| {
+                let reason = run_dir::check(run, FILE).err()?;
+                Some(format!("{reason}; when that run was started is taken from its name"))
+            });
+            Ok(RunChoice { remarks: passed_over.chain(unsure).collect(), run })
         }
         None => Err(Failure::settings(NoRun { dir: dir.to_owned(), untrained: runs })),
     }
@@ -111,10 +114,10 @@ mod tests {
         fs::write(run.join("config.toml"), "").unwrap();
         if let Some(started) = started {
             let note = Started { started: started.to_owned(), version: String::new() };
-            note.write(&run).unwrap();
+            fs::write(run.join(FILE), note.to_json()).unwrap();
         }
         if trained {
-            fs::create_dir_all(best_checkpoint(&run)).unwrap();
+            fs::create_dir_all(run_dir::best_checkpoint(&run)).unwrap();
         }
     }
 
@@ -124,7 +127,7 @@ mod tests {
         let check = |expected: &str, passed_over: usize| {
             let found = newest(dir.path()).unwrap();
             assert_eq!(found.run, dir.path().join(expected));
-            assert_eq!(found.passed_over.len(), passed_over, "{found:?}");
+            assert_eq!(found.remarks.len(), passed_over, "{found:?}");
         };
         run(dir.path(), "2026-11-15_08-00-00", None, true);
         check("2026-11-15_08-00-00", 0);
@@ -138,6 +141,22 @@ mod tests {
         check("renamed", 1);
         fs::create_dir(dir.path().join("zzz-no-run")).unwrap();
         check("renamed", 1);
+    }
+
+    #[test]
+    fn a_damaged_note_is_said_and_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        run(dir.path(), "2026-11-15_08-00-00", Some("2026-11-15 08:00:00"), true);
+        run(dir.path(), "2026-11-16_08-00-00", Some("2026-11-16 08:00:00"), true);
+        let older = dir.path().join("2026-11-15_08-00-00");
+        let mut checksums = millstream_stage::Checksums::default();
+        checksums.add(FILE, &fs::read(older.join(FILE)).unwrap());
+        fs::write(older.join("checksums.txt"), checksums.to_text()).unwrap();
+        let text = fs::read_to_string(older.join(FILE)).unwrap();
+        fs::write(older.join(FILE), text.replace("2026", "3026")).unwrap();
+        let found = newest(dir.path()).unwrap();
+        assert_eq!(found.run, dir.path().join("2026-11-16_08-00-00"));
+        assert!(found.remarks[0].contains("run.json is damaged"), "{found:?}");
     }
 
     #[test]

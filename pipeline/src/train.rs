@@ -17,7 +17,7 @@ use millstream_loader::{Loader, Refresh};
 use millstream_normalize::{MakeSlots, Normalize, NormalizeSettings, Purpose, Rank, Resume};
 use millstream_prefetch::Ring;
 use millstream_stage::{Ending, Outcome, Pipeline, StageReport, Warnings};
-use millstream_trainer::{Progress, TrainReport, Trainer, read_position};
+use millstream_trainer::{Progress, RunLock, TrainReport, Trainer};
 use std::path::PathBuf;
 
 /// What a training run leaves, besides its directory.
@@ -28,11 +28,15 @@ pub(crate) struct Trained {
     pub(crate) report: TrainReport,
     pub(crate) stages: Vec<StageReport>,
     pub(crate) interrupted: bool,
+    /// Held until all that belongs to the run has been written.
+    pub(crate) _lock: RunLock,
 }
 
 /// Trains into a new run directory, or goes on with an interrupted run.
 pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failure> {
     let Watch { display, warnings, .. } = watch;
+    // Before anything of the run is read.
+    let held = args.resume.as_deref().map(run_dir::lock).transpose()?;
     let settings = match &args.resume {
         Some(run) => run_dir::resumed_settings(run)?,
         None => {
@@ -50,23 +54,24 @@ pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failu
     let threads = share(&settings.run);
     tch::set_num_threads(i32::try_from(threads.train.get()).unwrap_or(i32::MAX));
 
-    let (run, new_run, resume) = match &args.resume {
-        Some(run) => {
-            let position = read_position(run)?;
+    let (lock, new_run, resume) = match held {
+        Some(lock) => {
+            let position = lock.position()?;
             if position.finished {
                 return Err(Failure::settings(format!(
                     "{} has finished; there is nothing to resume",
-                    run.display()
+                    lock.run_dir().display()
                 )));
             }
             let resume = Resume { epoch: position.epoch, batch: position.index };
-            (run.clone(), None, Some(resume))
+            (lock, None, Some(resume))
         }
         None => {
             let new = RunDir::create(&settings)?;
-            (new.path().to_owned(), Some(new), None)
+            (new.lock().clone(), Some(new), None)
         }
     };
+    let run = lock.run_dir().to_owned();
     let spans = args.trace.then(|| run.join("trace.json"));
     let _trace = Trace::start(args.common.verbose, spans.as_deref());
 
@@ -84,9 +89,10 @@ pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failu
         })
     };
     let trainer = match resume {
-        Some(_) => Trainer::resume(settings.train.clone(), run.clone(), observer)?,
-        None => Trainer::new(settings.train.clone(), run.clone(), observer)?,
+        Some(_) => Trainer::resume_in(lock.clone(), settings.train.clone(), observer)?,
+        None => Trainer::new_in(lock.clone(), settings.train.clone(), observer)?,
     };
+    let trainer = trainer.warn_to(warnings.clone());
     let refresh = if args.refresh { Refresh::Always } else { Refresh::Never };
     let loader = loader(&settings, refresh, display, warnings);
     let outcome = run_line(&settings, threads.normalize, resume, loader, watch.stop, ring, trainer);
@@ -101,7 +107,8 @@ pub(crate) fn train(args: &TrainArgs, watch: Watch<'_>) -> Result<Trained, Failu
         }
         new_run.keep();
     }
-    Ok(Trained { run, settings, report, stages, interrupted: ending == Ending::Interrupted })
+    let interrupted = ending == Ending::Interrupted;
+    Ok(Trained { run, settings, report, stages, interrupted, _lock: lock })
 }
 
 fn run_line(

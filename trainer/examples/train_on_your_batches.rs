@@ -171,7 +171,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("epoch {epoch}: validation loss {loss:.5}");
         }
     };
-    let trainer = Trainer::new(settings, run_dir.clone(), Box::new(show))?;
+    let trainer = Trainer::new(settings, &run_dir, Box::new(show))?;
     let outcome =
         Pipeline::from("begin", Begin(true), 1).then("waves", waves).run("train", trainer)?;
 

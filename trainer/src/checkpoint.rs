@@ -1,21 +1,22 @@
 //! Checkpoints: a folder that is there whole or not at all.
 //!
-//! Everything goes into `.last.partial-<pid>`, each file synced, with the checksums of all of them;
-//! then the old `last` is moved to `.last.old`, the new one moved in, and the old one deleted. A
-//! crash between the two moves leaves no `last`; whoever reads next puts `.last.old` back. Two runs
-//! in one folder at the same time are not provided for.
+//! Everything goes into `.last.partial-…`, each file synced, with the checksums of all of them; then
+//! it takes the place of the old `last`, as [`replace_folder`] does it. Whoever writes or clears up
+//! holds the run's lock.
 //!
 //! Nothing is read before its checksum was: see [`Opened`].
 
 use crate::{
     adamw,
-    error::TrainError,
+    error::{TrainError, json_reason},
     script,
     settings::{ModelKind, ModelOptions},
     state::State,
     tensor_file::{self, TensorFile, sync},
 };
-use millstream_stage::{Checksums, DataSchema, Scaling};
+use millstream_stage::{
+    Checksums, DataSchema, Scaling, make_folder, partial_folder, replace_folder, restore_folder,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
@@ -94,12 +95,13 @@ impl Checkpoints {
         self.folder.exists()
     }
 
-    pub(crate) fn path(&self, which: Which) -> PathBuf {
-        self.folder.join(which.name())
+    /// Where a run's last checkpoint is.
+    pub(crate) fn last(run_dir: &Path) -> PathBuf {
+        Checkpoints::new(run_dir).path(Which::Last)
     }
 
-    fn old(&self, which: Which) -> PathBuf {
-        self.folder.join(format!(".{}.old", which.name()))
+    pub(crate) fn path(&self, which: Which) -> PathBuf {
+        self.folder.join(which.name())
     }
 
     /// Writes a checkpoint in place of the one before it.
@@ -117,29 +119,19 @@ impl Checkpoints {
         which: Which,
         fill: impl FnOnce(&Path) -> Result<(), TrainError>,
     ) -> Result<(), TrainError> {
-        let partial = self.folder.join(format!(".{}.partial-{}", which.name(), std::process::id()));
-        remove_folder(&partial)?;
-        let put = fs::create_dir_all(&partial)
+        let path = self.path(which);
+        let partial = partial_folder(&path);
+        let put = make_folder(&partial)
             .map_err(writing(&partial))
             .and_then(|()| fill(&partial))
             .and_then(|()| seal(&partial))
-            .and_then(|()| self.replace(which, &partial));
+            .and_then(|()| replace_folder(&partial, &path).map_err(writing(&path)));
         if put.is_err() {
-            // Best effort, for the disk's sake; the first error is the one to report.
-            drop(fs::remove_dir_all(&partial));
+            // Best effort, for the disk's sake; the first error is the one to report. A folder that
+            // was set aside goes back: whoever predicts next should not depend on a resume.
+            drop(restore_folder(&path));
         }
         put
-    }
-
-    fn replace(&self, which: Which, partial: &Path) -> Result<(), TrainError> {
-        let (path, old) = (self.path(which), self.old(which));
-        if path.exists() {
-            remove_folder(&old)?;
-            fs::rename(&path, &old).map_err(writing(&old))?;
-        }
-        fs::rename(partial, &path).map_err(writing(&path))?;
-        sync(&self.folder)?;
-        remove_folder(&old)
     }
 
     /// Notes in the last checkpoint that its run is complete. Its other files stay as they are:
@@ -148,44 +140,59 @@ impl Checkpoints {
     /// # Errors
     /// [`TrainError::Write`], or that the checkpoint cannot be read.
     pub(crate) fn mark_finished(&self) -> Result<(), TrainError> {
-        let last = self.path(Which::Last);
-        let mut state = self.open(Which::Last)?.state()?;
+        let mut state = self.open_last()?.state()?;
         state.finished = true;
+        let last = self.path(Which::Last);
         self.put(Which::Last, |folder| {
-            for name in FILES.into_iter().filter(|name| *name != STATE) {
-                let (from, to) = (last.join(name), folder.join(name));
-                // Not every file system has links.
-                fs::hard_link(&from, &to)
-                    .or_else(|_| fs::copy(&from, &to).map(drop))
-                    .map_err(writing(&to))?;
-            }
+            share(&last, folder, FILES.into_iter().filter(|name| *name != STATE))?;
             write_json(&folder.join(STATE), &state)
         })
     }
 
-    /// Clears up after a crash: removes what was half written, and puts the old checkpoint back
-    /// where there is no other.
+    /// Whether a killed process left something beside the checkpoints.
+    pub(crate) fn have_leftovers(&self) -> bool {
+        let mut entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries.any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"."))
+    }
+
+    /// Clears up after a process that was killed: removes what was half written, and puts a
+    /// checkpoint back that was set aside.
     ///
     /// # Errors
-    /// [`TrainError::NoCheckpoint`] when there is neither.
-    pub(crate) fn recover(&self, which: Which) -> Result<(), TrainError> {
-        let (path, old) = (self.path(which), self.old(which));
-        let half_written = format!(".{}.partial-", which.name());
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(&half_written) {
-                remove_folder(&entry.path())?;
-            }
-        }
-        if path.exists() {
+    /// [`TrainError::Write`] when it cannot be put back.
+    pub(crate) fn put_back(&self) -> Result<(), TrainError> {
+        [Which::Last, Which::Best].into_iter().try_for_each(|which| {
+            let path = self.path(which);
+            restore_folder(&path).map_err(writing(&path))
+        })
+    }
+
+    /// The same, to go on with the run. Of the first two checkpoints, which hold the same, the disk
+    /// may have had room for `best` alone; then the run goes on from that.
+    ///
+    /// # Errors
+    /// [`TrainError::Write`].
+    pub(crate) fn recover(&self) -> Result<(), TrainError> {
+        self.put_back()?;
+        let best = self.path(Which::Best);
+        if self.path(Which::Last).exists() || !best.exists() {
             return Ok(());
         }
-        match fs::rename(&old, &path) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(TrainError::NoCheckpoint { path })
-            }
-            Err(source) => Err(TrainError::Write { path, source }),
+        self.open(Which::Best)?.verify()?;
+        self.put(Which::Last, |folder| share(&best, folder, FILES.into_iter()))
+    }
+
+    /// The last checkpoint with its checksums.
+    ///
+    /// # Errors
+    /// [`TrainError::NoCheckpoint`] when there is none, [`TrainError::Damaged`] when it is not what
+    /// was written.
+    pub(crate) fn open_last(&self) -> Result<Opened, TrainError> {
+        let path = self.path(Which::Last);
+        if !path.exists() {
+            return Err(TrainError::NoCheckpoint { path });
         }
+        self.open(Which::Last)
     }
 
     /// A checkpoint with its checksums.
@@ -233,8 +240,10 @@ impl Opened {
 
     fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, TrainError> {
         let text = self.checksums.read_file(name)?;
-        serde_json::from_slice(&text)
-            .map_err(|source| TrainError::DamagedJson { path: self.folder.join(name), source })
+        serde_json::from_slice(&text).map_err(|error| {
+            let (path, reason) = (self.folder.join(name), json_reason(&error));
+            TrainError::DamagedJson { path, reason }
+        })
     }
 
     /// # Errors
@@ -282,11 +291,20 @@ fn writing(path: &Path) -> impl FnOnce(io::Error) -> TrainError {
     move |source| TrainError::Write { path, source }
 }
 
-fn remove_folder(path: &Path) -> Result<(), TrainError> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(writing(path)(error)),
-        _ => Ok(()),
+/// Has files of one checkpoint in another too.
+fn share<'a>(
+    from: &Path,
+    to: &Path,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), TrainError> {
+    for name in names {
+        let (from, to) = (from.join(name), to.join(name));
+        // Not every file system has links; a copy is on the disk only once it was synced.
+        fs::hard_link(&from, &to)
+            .or_else(|_| fs::copy(&from, &to).and_then(|_| fs::File::open(&to)?.sync_all()))
+            .map_err(writing(&to))?;
     }
+    Ok(())
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TrainError> {
@@ -308,35 +326,23 @@ mod tests {
     fn a_crash_between_the_two_moves_is_repaired() {
         let run = tempfile::tempdir().unwrap();
         let checkpoints = Checkpoints::new(run.path());
-        let old = checkpoints.old(Which::Last);
+        let old = run.path().join("checkpoints/.last.old");
         fs::create_dir_all(&old).unwrap();
         fs::write(old.join("state.json"), "{}").unwrap();
         let partial = run.path().join("checkpoints/.last.partial-1");
         fs::create_dir(&partial).unwrap();
-        checkpoints.recover(Which::Last).unwrap();
+        assert!(checkpoints.have_leftovers());
+        checkpoints.recover().unwrap();
         assert!(checkpoints.path(Which::Last).join("state.json").exists());
-        assert!(!old.exists() && !partial.exists());
+        assert!(!checkpoints.have_leftovers());
     }
 
     #[test]
     fn nothing_to_recover_is_said_with_the_place() {
         let run = tempfile::tempdir().unwrap();
-        let error = Checkpoints::new(run.path()).recover(Which::Last).unwrap_err().to_string();
-        assert!(error.contains("checkpoints/last; nothing to resume"), "{error}");
-    }
-
-    #[test]
-    fn an_older_checkpoint_gives_way() {
-        let run = tempfile::tempdir().unwrap();
         let checkpoints = Checkpoints::new(run.path());
-        for text in ["one", "two"] {
-            let partial = run.path().join("checkpoints/.best.partial-1");
-            fs::create_dir_all(&partial).unwrap();
-            fs::write(partial.join("state.json"), text).unwrap();
-            checkpoints.replace(Which::Best, &partial).unwrap();
-        }
-        let path = checkpoints.path(Which::Best).join("state.json");
-        assert_eq!(fs::read_to_string(path).unwrap(), "two");
-        assert_eq!(fs::read_dir(&checkpoints.folder).unwrap().count(), 1, "nothing is left over");
+        checkpoints.recover().unwrap();
+        let error = checkpoints.open_last().unwrap_err().to_string();
+        assert!(error.contains("checkpoints/last; nothing to resume"), "{error}");
     }
 }

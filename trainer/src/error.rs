@@ -4,6 +4,7 @@
 //! those as panics, and no caller could carry on after one.
 
 use millstream_stage::ChecksumError;
+use serde_json::error::Category;
 use std::{io, path::PathBuf};
 
 /// Why training failed.
@@ -18,7 +19,7 @@ pub enum TrainError {
         /// What was given.
         value: String,
         /// What would do.
-        expected: &'static str,
+        expected: String,
     },
     /// There is nothing to learn from.
     #[error(
@@ -83,6 +84,14 @@ pub enum TrainError {
         /// The checkpoint.
         path: PathBuf,
     },
+    /// Somebody else is writing into the run folder.
+    #[error("{} is in use by {holder}; wait until that ends, or stop it first", .path.display())]
+    InUse {
+        /// The run folder.
+        path: PathBuf,
+        /// Who, since when.
+        holder: String,
+    },
     /// A new run would overwrite another.
     #[error(
         "{} already holds a run; resume it, or choose another folder for a new one", .path.display()
@@ -99,20 +108,20 @@ pub enum TrainError {
         source: ChecksumError,
     },
     /// A JSON file of a checkpoint does not parse.
-    #[error("{path} is damaged: {source}; restore the checkpoint or start a new run")]
+    #[error("{path} is damaged: {reason}; restore the checkpoint or start a new run")]
     DamagedJson {
         /// The file.
         path: PathBuf,
-        /// What the parser says.
-        source: serde_json::Error,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A tensor file of a checkpoint does not parse.
-    #[error("{path} is damaged: {source}; restore the checkpoint or start a new run")]
+    #[error("{path} is damaged: {reason}; restore the checkpoint or start a new run")]
     DamagedTensors {
         /// The file.
         path: PathBuf,
         /// What the parser says.
-        source: tch::TchError,
+        reason: String,
     },
     /// A tensor file does not hold what the model needs.
     #[error(
@@ -145,16 +154,19 @@ pub enum TrainError {
         source: io::Error,
     },
     /// libtorch could not write a file.
-    #[error("cannot write {path}: {source}")]
+    #[error("cannot write {path}: {reason}")]
     WriteTensors {
         /// The file.
         path: PathBuf,
         /// What libtorch says.
-        source: tch::TchError,
+        reason: String,
     },
     /// libtorch could not trace the model for `model.pt`.
-    #[error("cannot trace the model: {0}")]
-    Trace(#[source] tch::TchError),
+    #[error("cannot trace the model: {reason}")]
+    Trace {
+        /// What libtorch says.
+        reason: String,
+    },
     /// Batches lie on a CUDA device, and this libtorch cannot compute there.
     #[error(
         "batches are on cuda:{index}, but this libtorch cannot compute with CUDA; set prefetch.device to \"cpu\" or \"auto\", or set LIBTORCH to one that can"
@@ -174,4 +186,14 @@ pub enum TrainError {
         /// What libtorch says.
         reason: String,
     },
+}
+
+/// Why a file does not parse, without the names that its fields and types have in the program.
+pub(crate) fn json_reason(error: &serde_json::Error) -> String {
+    let place = format!("line {}, column {}", error.line(), error.column());
+    match error.classify() {
+        Category::Eof => "it ends too early".to_owned(),
+        Category::Syntax | Category::Io => format!("it is no JSON from {place} on"),
+        Category::Data => format!("it does not hold what it should, at {place}"),
+    }
 }

@@ -1,12 +1,18 @@
-//! `metrics.jsonl`: one JSON object per line, appended and flushed whole.
+//! `metrics.jsonl`: one JSON object per line, each on the disk before the run goes on.
+//!
+//! A checkpoint notes how long the journal was and its hash ([`Mark`]), so that a run which goes on
+//! knows what was written before that checkpoint, and whether it still is. What to do with a
+//! journal that is not is in `salvage.rs`.
 
-use crate::{error::TrainError, metrics::Metrics, report::Progress};
+use crate::{error::TrainError, metrics::Metrics, report::Progress, salvage::salvage};
+use millstream_stage::{Warnings, sync_folder, write_whole};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
 };
+use xxhash_rust::xxh3::Xxh3;
 
 /// The journal's name in its run folder.
 pub(crate) const FILE: &str = "metrics.jsonl";
@@ -21,6 +27,11 @@ pub(crate) struct EpochLine {
 }
 
 impl EpochLine {
+    /// The look before the first step.
+    pub(crate) fn before(loss: f64, validation: Option<Metrics>) -> Self {
+        EpochLine { epoch: 0, train_loss: None, validation_loss: Some(loss), validation }
+    }
+
     /// The same news for the observer.
     pub(crate) fn done(&self) -> Progress {
         let EpochLine { epoch, train_loss, validation_loss, .. } = *self;
@@ -28,31 +39,42 @@ impl EpochLine {
     }
 }
 
-/// The part of any line that says where it belongs.
-#[derive(Deserialize)]
-struct Place {
-    step: Option<u64>,
-    epoch: u32,
+/// What the journal was when a checkpoint was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    bytes: u64,
+    xxh3: u64,
+}
+
+/// Where a run goes on, as its journal needs to know.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    /// Of the checkpoint; those of older versions have none.
+    pub(crate) mark: Option<Mark>,
+    pub(crate) step: u64,
+    pub(crate) epoch: u32,
+    /// What the first line was, where there was a look before the first step.
+    pub(crate) first: Option<EpochLine>,
 }
 
 /// The open file.
-#[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
+    /// Of all lines so far.
+    bytes: u64,
+    hash: Xxh3,
 }
 
 impl Journal {
-    /// Starts a journal.
+    /// Starts a journal in a folder that is there.
     ///
     /// # Errors
     /// [`TrainError::HoldsARun`] when there is one, [`TrainError::Write`].
     pub(crate) fn create(run_dir: &Path) -> Result<Self, TrainError> {
         let path = run_dir.join(FILE);
-        fs::create_dir_all(run_dir)
-            .map_err(|source| TrainError::Write { path: run_dir.to_owned(), source })?;
-        match File::create_new(&path) {
-            Ok(file) => Ok(Journal { path, file }),
+        match File::create_new(&path).and_then(|file| sync_folder(run_dir).map(|()| file)) {
+            Ok(file) => Ok(Journal { path, file, bytes: 0, hash: Xxh3::new() }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(TrainError::HoldsARun { path: run_dir.to_owned() })
             }
@@ -69,66 +91,150 @@ impl Journal {
             .map_err(|source| TrainError::Write { path: self.path.clone(), source })
     }
 
-    /// Goes on with a journal, without the lines that a crashed run wrote after its checkpoint:
-    /// steps beyond `step`, the epochs from `epoch` on, and a line cut short.
+    /// Goes on with a journal, without the lines that a crashed run wrote after its checkpoint. What
+    /// cannot be read is left out with a warning.
     ///
     /// # Errors
     /// [`TrainError::Write`].
-    pub(crate) fn resume(run_dir: &Path, step: u64, epoch: u32) -> Result<Self, TrainError> {
+    pub(crate) fn resume(
+        run_dir: &Path,
+        resumed: &Resumed,
+        warnings: &Warnings,
+    ) -> Result<Self, TrainError> {
         let path = run_dir.join(FILE);
-        match trim(&path, step, epoch) {
-            Ok(file) => Ok(Journal { path, file }),
-            Err(source) => Err(TrainError::Write { path, source }),
+        let writing = |source| TrainError::Write { path: path.clone(), source };
+        let found = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read.map_err(|source| TrainError::Read { path: path.clone(), source })?,
+        };
+        let kept = match resumed.mark.and_then(|mark| mark.of(&found)) {
+            Some(written) => written.to_vec(),
+            None => {
+                let salvaged = salvage(&found, resumed);
+                // Of a journal without a mark there is no telling that nothing is missing.
+                if resumed.mark.is_some() || salvaged.unreadable > 0 {
+                    warnings.warn(salvaged.warning(&path));
+                }
+                salvaged.kept
+            }
+        };
+        if kept != found {
+            write_whole(&path, &kept).map_err(writing)?;
         }
+        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(writing)?;
+        let mut hash = Xxh3::new();
+        hash.update(&kept);
+        Ok(Journal { file, bytes: kept.len() as u64, hash, path })
     }
 
-    /// Appends a line.
+    /// Appends a line and waits until it is on the disk.
     ///
     /// # Errors
     /// [`TrainError::Write`].
     pub(crate) fn append(&mut self, line: &impl Serialize) -> Result<(), TrainError> {
-        let mut text = serde_json::to_vec(line).expect("plain structs always serialise");
-        text.push(b'\n');
+        let text = text(line);
         // One write: a reader never sees half a line.
         self.file
             .write_all(&text)
-            .map_err(|source| TrainError::Write { path: self.path.clone(), source })
+            .and_then(|()| self.file.sync_data())
+            .map_err(|source| TrainError::Write { path: self.path.clone(), source })?;
+        self.bytes += text.len() as u64;
+        self.hash.update(&text);
+        Ok(())
+    }
+
+    /// What a checkpoint notes.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { bytes: self.bytes, xxh3: self.hash.digest() }
     }
 }
 
-fn trim(path: &Path, step: u64, epoch: u32) -> io::Result<File> {
-    let text = match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        other => other?,
-    };
-    let belongs = |line: &&str| match serde_json::from_str::<Place>(line) {
-        Ok(place) => place.step.map_or(place.epoch < epoch, |at| at <= step),
-        Err(_) => false,
-    };
-    let kept: String = text.split_inclusive('\n').filter(belongs).collect();
-    let partial = path.with_extension(format!("jsonl.partial-{}", std::process::id()));
-    fs::write(&partial, kept)?;
-    File::open(&partial)?.sync_all()?;
-    fs::rename(&partial, path)?;
-    OpenOptions::new().append(true).open(path)
+impl Mark {
+    /// The part of a journal that was there when it was marked, if it is the same.
+    fn of<'a>(&self, found: &'a [u8]) -> Option<&'a [u8]> {
+        let written = found.get(..usize::try_from(self.bytes).ok()?)?;
+        (xxhash_rust::xxh3::xxh3_64(written) == self.xxh3).then_some(written)
+    }
+}
+
+/// A line as it is written.
+pub(crate) fn text(line: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec(line).expect("plain structs always serialise");
+    text.push(b'\n');
+    text
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const RESUMED: Resumed = Resumed { mark: None, step: 5, epoch: 2, first: None };
+
     #[test]
     fn a_resumed_journal_forgets_what_came_after_the_checkpoint() {
         let run = tempfile::tempdir().unwrap();
-        let path = run.path().join("metrics.jsonl");
-        let before =
-            "{\"epoch\":0}\n{\"step\":2,\"epoch\":1}\n{\"epoch\":1}\n{\"step\":4,\"epoch\":2}\n";
-        let after = "{\"step\":6,\"epoch\":2}\n{\"epoch\":2}\n{\"step\":8,\"ep";
-        fs::write(&path, format!("{before}{after}")).unwrap();
-        let mut journal = Journal::resume(run.path(), 5, 2).unwrap();
+        let mut journal = Journal::create(run.path()).unwrap();
+        journal.append(&serde_json::json!({"step": 4})).unwrap();
+        let mark = journal.mark();
         journal.append(&serde_json::json!({"step": 6})).unwrap();
+        let path = run.path().join(FILE);
+        let mut cut_short = fs::read(&path).unwrap();
+        cut_short.extend(b"{\"step\":8,\"ep");
+        fs::write(&path, cut_short).unwrap();
+        let warnings = Warnings::default();
+        let resumed = Resumed { mark: Some(mark), ..RESUMED };
+        let mut journal = Journal::resume(run.path(), &resumed, &warnings).unwrap();
+        assert_eq!(journal.mark(), mark);
+        journal.append(&serde_json::json!({"step": 7})).unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        assert_eq!(text, format!("{before}{{\"step\":6}}\n"));
+        assert_eq!(text, "{\"step\":4}\n{\"step\":7}\n");
+        assert!(warnings.all().is_empty());
+
+        // The mark goes on where it was.
+        let resumed = Resumed { mark: Some(journal.mark()), ..RESUMED };
+        drop(Journal::resume(run.path(), &resumed, &warnings).unwrap());
+        assert!(warnings.all().is_empty());
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed_and_costs_no_other_line() {
+        let run = tempfile::tempdir().unwrap();
+        let path = run.path().join(FILE);
+        let mut journal = Journal::create(run.path()).unwrap();
+        for line in [
+            serde_json::json!({"epoch": 0, "validation": {"mse": 1.5}}),
+            serde_json::json!({"step": 2, "epoch": 1, "loss": 0.5}),
+            serde_json::json!({"epoch": 1, "validation": {"mse": 1.5}}),
+            serde_json::json!({"step": 4, "epoch": 2, "loss": 0.5}),
+        ] {
+            journal.append(&line).unwrap();
+        }
+        let resumed = Resumed { mark: Some(journal.mark()), ..RESUMED };
+        let good = fs::read(&path).unwrap();
+        let lines = |text: &[u8]| -> Vec<Vec<u8>> {
+            text.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+        };
+        for at in 0..good.len() {
+            for bit in 0..8 {
+                let mut bytes = good.clone();
+                bytes[at] ^= 1 << bit;
+                fs::write(&path, bytes).unwrap();
+                let warnings = Warnings::default();
+                drop(Journal::resume(run.path(), &resumed, &warnings).unwrap());
+                let said = warnings.all();
+                assert_eq!(said.len(), 1, "bit {bit} of byte {at}");
+                assert!(said[0].contains("metrics.jsonl"), "{said:?}");
+                let kept = lines(&fs::read(&path).unwrap());
+                let lost = lines(&good).iter().filter(|line| !kept.contains(line)).count();
+                assert!(lost <= 1, "bit {bit} of byte {at} cost {lost} lines");
+            }
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Group {
         let (accumulate, size) = (u64::from(accumulate), plan.batch_size as u64);
         let start = index - index % accumulate;
         let end = (start + accumulate).min(plan.batches(Phase::Train));
-        let windows = (end * size).min(plan.windows.train) - start * size;
+        let windows = end.saturating_mul(size).min(plan.windows.train) - start * size;
         Group { windows, ends: index + 1 == end }
     }
 }

@@ -9,6 +9,9 @@
 //! [`BatchTensors`] sees a batch as tensors without copying it, and keeps its slot until the last
 //! tensor is gone.
 //!
+//! While a [`Trainer`] is there it holds its run folder's [`RunLock`]: no other process, nor another
+//! trainer of this one, writes there.
+//!
 //! What a run folder holds is described in the crate's README; that folder is all a predictor
 //! needs.
 //!
@@ -43,7 +46,7 @@
 //!
 //! let folder = tempfile::tempdir()?;
 //! let mut trainer =
-//!     Trainer::new(TrainSettings::default(), folder.path().into(), Box::new(|_| {}))?;
+//!     Trainer::new(TrainSettings::default(), folder.path(), Box::new(|_| {}))?;
 //! for index in 0..2 {
 //!     let mut slot = slots.take();
 //!     let (parts, meta) = slot.parts_mut();
@@ -73,12 +76,15 @@ mod loss;
 mod lstm;
 mod metrics;
 mod model;
+mod model_size;
 mod order;
 mod pass;
 mod random;
 mod readback;
 mod report;
 mod run;
+mod run_lock;
+mod salvage;
 #[cfg(test)]
 mod sample;
 mod schedule;
@@ -87,6 +93,7 @@ mod settings;
 mod state;
 mod tensor;
 mod tensor_file;
+mod torch_text;
 mod trainer;
 mod unchanged;
 
@@ -94,6 +101,7 @@ pub use crate::{
     error::TrainError,
     metrics::{Figures, Metrics, StepMetrics},
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
+    run_lock::{RunLock, clear_leftovers},
     settings::{Loss, ModelKind, ModelOptions, OptimizerKind, Schedule, TrainSettings},
     state::Position,
     tensor::BatchTensors,

@@ -8,6 +8,7 @@ use crate::{
     lstm::Lstm,
     random::SplitMix64,
     settings::{ModelKind, ModelOptions},
+    torch_text::reason,
 };
 use millstream_stage::{BatchLayout, Padding};
 use tch::{CModule, Device, Tensor};
@@ -112,6 +113,6 @@ impl Model {
         let mut forward =
             |inputs: &[Tensor]| vec![lstm.forward_traced(&inputs[0], inputs.get(1), weights)];
         CModule::create_by_tracing("Forecast", "forward", &examples, &mut forward)
-            .map_err(TrainError::Trace)
+            .map_err(|error| TrainError::Trace { reason: reason(&error) })
     }
 }

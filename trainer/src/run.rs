@@ -193,8 +193,7 @@ impl Run {
         self.history.validation_baseline = found.baseline;
         let validation = Some(found.model.overall);
         self.history.first_validation = validation;
-        let line =
-            EpochLine { epoch: 0, train_loss: None, validation_loss: Some(loss), validation };
+        let line = EpochLine::before(loss, validation);
         self.journal.append(&line)?;
         observe(&line.done());
         Ok(())
@@ -273,6 +272,7 @@ impl Run {
             history: self.history.clone(),
             settings: self.settings.clone(),
             stream: StreamShape::of(&self.plan),
+            journal: Some(self.journal.mark()),
         }
     }
 

@@ -4,7 +4,7 @@
 //! process: a full disk would abort a run instead of being an error. So libtorch writes to a file
 //! in memory, and the bytes go to disk through ordinary, checked writes.
 
-use crate::error::TrainError;
+use crate::{error::TrainError, torch_text::reason};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::{
     fs::File,
@@ -25,7 +25,10 @@ pub(crate) fn to_bytes(script: &CModule) -> Result<Vec<u8>, TrainError> {
     let mut file = File::from(descriptor.map_err(|error| in_memory(error.into()))?);
     // A path is all that libtorch takes; opened again, the file is the same, read from its start.
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    script.save(&path).map_err(|source| TrainError::WriteTensors { path, source })?;
+    script.save(&path).map_err(|error| {
+        let (path, reason) = ("model.pt".into(), reason(&error));
+        TrainError::WriteTensors { path, reason }
+    })?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(in_memory)?;
     Ok(bytes)

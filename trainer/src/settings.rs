@@ -2,8 +2,8 @@
 //!
 //! Where a value comes from (file, environment, command line) is not known here.
 
-use crate::error::TrainError;
-use millstream_stage::Plan;
+use crate::{error::TrainError, model_size::Surroundings};
+use millstream_stage::{Plan, available_memory};
 use serde::{Deserialize, Serialize};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
@@ -144,7 +144,20 @@ impl TrainSettings {
         )?;
         let dropout = self.model_options.dropout;
         let usable = (0.0..1.0).contains(&dropout);
-        require("train.model_options.dropout", &dropout, usable, "at least 0 and below 1")
+        require("train.model_options.dropout", &dropout, usable, "at least 0 and below 1")?;
+        // Of one value a row and a batch of one, as long as the data is not known.
+        self.check_room(Surroundings { features: 1, labels: 1, batch_size: 1 })
+    }
+
+    /// Refuses a model that has no room in memory.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] with the largest value that would fit.
+    pub(crate) fn check_room(&self, surroundings: Surroundings) -> Result<(), TrainError> {
+        match available_memory() {
+            None => Ok(()),
+            Some(available) => surroundings.check(&self.model_options, available),
+        }
     }
 
     /// Checks what only the stream can tell.
@@ -168,12 +181,12 @@ fn require(
     key: &'static str,
     value: &dyn ToString,
     holds: bool,
-    expected: &'static str,
+    expected: &str,
 ) -> Result<(), TrainError> {
     if holds {
         return Ok(());
     }
-    Err(TrainError::Setting { key, value: value.to_string(), expected })
+    Err(TrainError::Setting { key, value: value.to_string(), expected: expected.to_owned() })
 }
 
 #[cfg(test)]
@@ -206,6 +219,22 @@ mod tests {
             |s| s.model_options.dropout = 1.0,
             "train.model_options.dropout is 1, but must be at least 0 and below 1",
         );
+    }
+
+    #[test]
+    fn a_model_beyond_all_memory_is_refused_before_it_is_made() {
+        for extreme in [1 << 31, 1 << 40, usize::MAX] {
+            for key in ["hidden", "layers"] {
+                let mut settings = TrainSettings::default();
+                let options = &mut settings.model_options;
+                let value = if key == "hidden" { &mut options.hidden } else { &mut options.layers };
+                *value = extreme.try_into().unwrap();
+                let error = settings.validate().unwrap_err().to_string();
+                let expected =
+                    format!("train.model_options.{key} is {extreme}, but must be at most ");
+                assert!(error.starts_with(&expected), "{error}");
+            }
+        }
     }
 
     #[test]

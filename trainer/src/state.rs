@@ -1,6 +1,7 @@
 //! What `state.json` keeps: where a run stands and what it has found so far.
 
 use crate::{
+    journal::Mark,
     metrics::{Figures, Metrics},
     report::{Baseline, EpochLoss},
     settings::{Schedule, TrainSettings},
@@ -40,6 +41,9 @@ pub(crate) struct State {
     pub(crate) history: History,
     pub(crate) settings: TrainSettings,
     pub(crate) stream: StreamShape,
+    /// What `metrics.jsonl` was by then; checkpoints of older versions do not say.
+    #[serde(default)]
+    pub(crate) journal: Option<Mark>,
 }
 
 /// What the stream held that the data's schema does not say.

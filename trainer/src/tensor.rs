@@ -4,7 +4,7 @@
 //! is gone, the slot returns to its pool, on whatever thread that happens. The tensors are for
 //! reading: writing to them would change the batch under its other views.
 
-use crate::error::TrainError;
+use crate::{error::TrainError, torch_text};
 use millstream_stage::{DeviceBatch, Extras, Place};
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
@@ -134,8 +134,12 @@ fn tensor_over(
     if tensor.is_null() {
         // SAFETY: the callee wrote a NUL-terminated string that fits, and the array was zeroed.
         let reason = unsafe { CStr::from_ptr(message.as_ptr()) };
-        let place = format!("{:?}", batch.place());
-        return Err(TrainError::BatchMemory { place, reason: reason.to_string_lossy().into() });
+        let place = match batch.place() {
+            Place::Cpu => "cpu".to_owned(),
+            Place::Cuda(index) => format!("cuda:{index}"),
+        };
+        let reason = torch_text::first_sentence(&reason.to_string_lossy());
+        return Err(TrainError::BatchMemory { place, reason });
     }
     // SAFETY: `tensor` is a fresh `new at::Tensor`, which is what tch's `C_tensor` is, and nobody
     // else will free it.
@@ -285,7 +289,7 @@ mod tests {
         let mut slot = pool.take();
         slot.meta.series.push(0);
         let error = BatchTensors::new(DeviceBatch::Device(slot)).unwrap_err();
-        assert!(error.to_string().contains("memory of a batch on Cuda(200)"), "{error}");
+        assert!(error.to_string().contains("memory of a batch on cuda:200"), "{error}");
         assert!(pool.try_take().is_some());
     }
 }

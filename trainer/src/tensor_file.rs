@@ -1,6 +1,6 @@
 //! Named tensors in a `.safetensors` file, checked against what the model needs.
 
-use crate::error::TrainError;
+use crate::{error::TrainError, torch_text::reason};
 use std::{
     collections::HashMap,
     fs::File,
@@ -23,7 +23,7 @@ impl TensorFile {
     pub(crate) fn read(path: PathBuf) -> Result<Self, TrainError> {
         match Tensor::read_safetensors(&path) {
             Ok(tensors) => Ok(TensorFile { path, tensors: tensors.into_iter().collect() }),
-            Err(source) => Err(TrainError::DamagedTensors { path, source }),
+            Err(error) => Err(TrainError::DamagedTensors { path, reason: reason(&error) }),
         }
     }
 
@@ -63,7 +63,7 @@ impl TensorFile {
 pub(crate) fn write(path: &Path, names: &[String], tensors: &[Tensor]) -> Result<(), TrainError> {
     let named: Vec<(&str, &Tensor)> = names.iter().map(String::as_str).zip(tensors).collect();
     Tensor::write_safetensors(&named, path)
-        .map_err(|source| TrainError::WriteTensors { path: path.into(), source })?;
+        .map_err(|error| TrainError::WriteTensors { path: path.into(), reason: reason(&error) })?;
     sync(path)
 }
 
@@ -101,9 +101,16 @@ mod tests {
     }
 
     #[test]
+    fn a_full_disk_is_said_in_the_words_of_the_system() {
+        let tensor = Tensor::from_slice(&[1.0f32, 2.0]);
+        let error = write(Path::new("/dev/full"), &["a".into()], &[tensor]).unwrap_err();
+        assert_eq!(error.to_string(), "cannot write /dev/full: No space left on device");
+    }
+
+    #[test]
     fn damaged_or_foreign_files_are_refused() {
-        check_refused(Some(b""), "a", "is damaged");
-        check_refused(Some(&[0xff; 64]), "a", "is damaged");
+        check_refused(Some(b""), "a", "is damaged: it is not in the safetensors format; restore");
+        check_refused(Some(&[0xff; 64]), "a", "is damaged: it is not in the safetensors format; ");
         let empty = b"\x02\0\0\0\0\0\0\0{}";
         check_refused(Some(empty), "a", "\"a\" should be Float [2, 1] and is missing");
         check_refused(None, "a", "\"a\" should be Float [2, 1] and is Float [2]");

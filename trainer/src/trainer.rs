@@ -7,25 +7,26 @@ use crate::{
     adamw,
     checkpoint::{Checkpoints, SchemaFile, Which},
     error::TrainError,
-    journal::{self, Journal},
+    journal::{self, EpochLine, Journal, Resumed},
     learner::{Learner, steps_per_epoch},
     model::Model,
+    model_size::Surroundings,
     order,
     readback::Readback,
     report::{Progress, TrainReport},
     run::{self, Observer, Run},
+    run_lock::{self, RunLock},
     settings::TrainSettings,
     state::{History, Position, State, StreamShape},
     tensor::usable,
     tensor_file::TensorFile,
     unchanged::Unchanged,
 };
-use millstream_stage::{DeviceBatch, Ending, Flow, Phase, Scaling, Sink};
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Instant,
+use millstream_stage::{
+    DeviceBatch, Ending, Flow, Phase, Scaling, Sink, Warnings, remove_leftovers,
 };
+use std::{path::Path, sync::Arc, time::Instant};
+use tch::Device;
 
 /// Trains a model on the batches it is given and leaves checkpoints and metrics in a run folder.
 ///
@@ -33,7 +34,8 @@ use std::{
 /// then the test batches; any part but training may be empty.
 pub struct Trainer {
     settings: TrainSettings,
-    run_dir: PathBuf,
+    lock: RunLock,
+    warnings: Warnings,
     observer: Box<Observer>,
     saved: Option<Saved>,
     /// `None` until the first batch.
@@ -51,32 +53,47 @@ struct Saved {
     best: Option<TensorFile>,
 }
 
-/// Where a run that was interrupted goes on.
+/// Where a run that was interrupted goes on. Whoever reads this to go on should hold the lock from
+/// here to there: [`RunLock::position`].
 ///
 /// # Errors
-/// [`TrainError::NoCheckpoint`] when the folder has none, or that its state cannot be read.
+/// [`TrainError::NoCheckpoint`] when the folder has none, [`TrainError::InUse`] when the run is under
+/// way, or that its state cannot be read.
 pub fn read_position(run_dir: &Path) -> Result<Position, TrainError> {
-    let checkpoints = Checkpoints::new(run_dir);
-    checkpoints.recover(Which::Last)?;
-    Ok(checkpoints.open(Which::Last)?.state()?.at())
+    RunLock::take(run_dir, &run_lock::program())?.position()
 }
 
 impl Trainer {
-    /// A new run in this folder, which is made when the first batch comes.
+    /// A new run in this folder, which is made if need be, and goes again if nothing comes of it.
     ///
     /// # Errors
     /// [`TrainError::Setting`] when a setting is out of range, [`TrainError::HoldsARun`] when the
-    /// folder has a run already.
+    /// folder has a run already, [`TrainError::InUse`] when somebody is writing there.
     pub fn new(
         settings: TrainSettings,
-        run_dir: PathBuf,
+        run_dir: &Path,
         observer: Box<dyn FnMut(&Progress)>,
     ) -> Result<Self, TrainError> {
         settings.validate()?;
-        if Checkpoints::new(&run_dir).exist() || run_dir.join(journal::FILE).exists() {
-            return Err(TrainError::HoldsARun { path: run_dir });
+        Trainer::new_in(RunLock::take_new(run_dir, &run_lock::program())?, settings, observer)
+    }
+
+    /// The same with a lock that is held already.
+    ///
+    /// # Errors
+    /// As for [`Trainer::new`].
+    pub fn new_in(
+        lock: RunLock,
+        settings: TrainSettings,
+        observer: Box<dyn FnMut(&Progress)>,
+    ) -> Result<Self, TrainError> {
+        settings.validate()?;
+        let run_dir = lock.run_dir();
+        if Checkpoints::new(run_dir).exist() || run_dir.join(journal::FILE).exists() {
+            return Err(TrainError::HoldsARun { path: run_dir.to_owned() });
         }
-        Ok(Trainer { settings, run_dir, observer, saved: None, run: None })
+        let warnings = Warnings::default();
+        Ok(Trainer { settings, lock, warnings, observer, saved: None, run: None })
     }
 
     /// Goes on with the run in this folder. Fed the batches from its [`read_position`] on, it ends
@@ -84,26 +101,37 @@ impl Trainer {
     /// number of threads.
     ///
     /// # Errors
-    /// A setting is out of range or differs where it must not ([`TrainError::Changed`]), or the
-    /// checkpoint is missing or damaged.
+    /// A setting is out of range or differs where it must not ([`TrainError::Changed`]), the run is
+    /// under way ([`TrainError::InUse`]), or its checkpoint is missing or damaged.
     pub fn resume(
         settings: TrainSettings,
-        run_dir: PathBuf,
+        run_dir: &Path,
         observer: Box<dyn FnMut(&Progress)>,
     ) -> Result<Self, TrainError> {
         settings.validate()?;
-        let checkpoints = Checkpoints::new(&run_dir);
-        checkpoints.recover(Which::Last)?;
-        let last = checkpoints.open(Which::Last)?.verify()?;
+        Trainer::resume_in(RunLock::take(run_dir, &run_lock::program())?, settings, observer)
+    }
+
+    /// The same with a lock that is held already.
+    ///
+    /// # Errors
+    /// As for [`Trainer::resume`].
+    pub fn resume_in(
+        lock: RunLock,
+        settings: TrainSettings,
+        observer: Box<dyn FnMut(&Progress)>,
+    ) -> Result<Self, TrainError> {
+        settings.validate()?;
+        let checkpoints = Checkpoints::new(lock.run_dir());
+        checkpoints.recover()?;
+        remove_leftovers(lock.run_dir());
+        let last = checkpoints.open_last()?.verify()?;
         let state = last.state()?;
         let path = checkpoints.path(Which::Last);
         Unchanged { path: &path }.settings(&state.settings, &settings)?;
         let best = match state.history.best_epoch {
             None => None,
-            Some(_) => {
-                checkpoints.recover(Which::Best)?;
-                Some(checkpoints.open(Which::Best)?.verify()?.weights()?)
-            }
+            Some(_) => Some(checkpoints.open(Which::Best)?.verify()?.weights()?),
         };
         let saved = Saved {
             state,
@@ -113,7 +141,18 @@ impl Trainer {
             optimizer: last.optimizer()?,
             best,
         };
-        Ok(Trainer { settings, run_dir, observer, saved: Some(saved), run: None })
+        let warnings = Warnings::default();
+        Ok(Trainer { settings, lock, warnings, observer, saved: Some(saved), run: None })
+    }
+
+    /// Tells these of what a person should know.
+    #[must_use]
+    pub fn warn_to(mut self, warnings: Warnings) -> Self {
+        if let Some(line) = self.lock.warning() {
+            warnings.warn(line);
+        }
+        self.warnings = warnings;
+        self
     }
 
     /// Sets everything up for the stream that this batch is of.
@@ -127,19 +166,33 @@ impl Trainer {
         settings.check_stream(&plan)?;
         let place = usable(batch.place())?;
         let (layout, padding) = (batch.layout(), plan.schema.padding);
+        if place == Device::Cpu {
+            let (features, labels) = (layout.features, layout.labels());
+            settings.check_room(Surroundings {
+                features,
+                labels,
+                batch_size: layout.batch_size,
+            })?;
+        }
         let (kind, options) = (settings.model, &settings.model_options);
         let model = Model::new(kind, options, &layout, padding, settings.seed, place);
         let per_epoch = steps_per_epoch(&plan, settings.accumulate.get());
-        let steps_total = per_epoch * u64::from(plan.epochs);
+        let steps_total = per_epoch.saturating_mul(plan.epochs.into());
         let learner = Learner::new(&settings, model, steps_total, place);
         let saved = self.saved.take();
         let journal = match &saved {
-            None => Journal::create(&self.run_dir)?,
-            Some(saved) => Journal::resume(&self.run_dir, saved.state.step, saved.state.epoch)?,
+            None => Journal::create(self.lock.run_dir())?,
+            Some(saved) => {
+                let State { step, epoch, journal: mark, ref history, .. } = saved.state;
+                let first = history.first_validation_loss;
+                let first = first.map(|loss| EpochLine::before(loss, history.first_validation));
+                let resumed = Resumed { mark, step, epoch, first };
+                Journal::resume(self.lock.run_dir(), &resumed, &self.warnings)?
+            }
         };
         let mut run = Run {
             expected: order::first(&plan),
-            checkpoints: Checkpoints::new(&self.run_dir),
+            checkpoints: Checkpoints::new(self.lock.run_dir()),
             journal,
             learner,
             epoch: 1,
@@ -239,7 +292,7 @@ impl std::fmt::Debug for Trainer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trainer")
             .field("settings", &self.settings)
-            .field("run_dir", &self.run_dir)
+            .field("run_dir", &self.lock.run_dir())
             .finish_non_exhaustive()
     }
 }

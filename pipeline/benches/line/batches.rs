@@ -27,8 +27,7 @@ impl Batches {
     /// Trains on them; the clock runs from the first batch to the last checkpoint.
     pub(crate) fn train(&self, settings: &Settings) -> Result<(Sample<()>, TrainReport), Failure> {
         let folder = tempfile::tempdir()?;
-        let mut trainer =
-            Trainer::new(settings.train.clone(), folder.path().into(), Box::new(|_| {}))?;
+        let mut trainer = Trainer::new(settings.train.clone(), folder.path(), Box::new(|_| {}))?;
         let clock = Clock::start(Whose::Own)?;
         for slot in &self.slots {
             if trainer.accept(DeviceBatch::Host(slot.take()))? == Flow::Stop {

@@ -17,7 +17,7 @@ use std::error::Error;
 /// Trains; the clock runs from the first read to the last checkpoint.
 pub(crate) fn train(settings: &Settings) -> Result<(Sample<()>, TrainReport), Failure> {
     let folder = tempfile::tempdir()?;
-    let trainer = Trainer::new(settings.train.clone(), folder.path().into(), Box::new(|_| {}))?;
+    let trainer = Trainer::new(settings.train.clone(), folder.path(), Box::new(|_| {}))?;
     let clock = Clock::start(Whose::Own)?;
     let report = run(settings, trainer)?;
     Ok((clock.stop()?, report))

@@ -4,5 +4,7 @@
 mod answers;
 mod bench;
 mod figures;
+mod flips;
 mod forecasts;
 mod line;
+mod locked;

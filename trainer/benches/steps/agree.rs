@@ -60,7 +60,7 @@ pub(crate) fn check(work: &Work) -> Result<Learned, Failure> {
 fn first_weights(work: &Work) -> Result<Vec<(String, Tensor)>, Failure> {
     let folder = tempfile::tempdir()?;
     let settings = TrainSettings { learning_rate: 1e-30, ..work.settings.clone() };
-    let mut trainer = Trainer::new(settings, folder.path().into(), Box::new(|_| {}))?;
+    let mut trainer = Trainer::new(settings, folder.path(), Box::new(|_| {}))?;
     ours::feed(&mut trainer, work.batch(0))?;
     trainer.finish(Ending::Interrupted)?;
     read_weights(folder.path())

@@ -14,7 +14,7 @@ use millstream_trainer::Trainer;
 /// Learns the epoch. The clock runs from the second batch to the last but one.
 pub(crate) fn run(work: &Work) -> Result<Run, Failure> {
     let folder = tempfile::tempdir()?;
-    let mut trainer = Trainer::new(work.settings.clone(), folder.path().into(), Box::new(|_| {}))?;
+    let mut trainer = Trainer::new(work.settings.clone(), folder.path(), Box::new(|_| {}))?;
     feed(&mut trainer, work.batch(0))?;
     let clock = Clock::start(Whose::Own)?;
     for index in 1..=work.timed_steps {

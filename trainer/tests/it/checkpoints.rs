@@ -56,7 +56,7 @@ fn every_file_is_there_and_says_what_it_should() {
 
 /// Why the run in this folder cannot be resumed.
 fn refused(run: &Path) -> String {
-    Trainer::resume(settings(), run.into(), Box::new(|_| {})).unwrap_err().to_string()
+    Trainer::resume(settings(), run, Box::new(|_| {})).unwrap_err().to_string()
 }
 
 /// Flips one bit of every `step`-th byte of a file; each must be noticed.
@@ -137,10 +137,60 @@ fn a_crash_while_a_run_is_marked_as_finished_leaves_a_whole_checkpoint() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is left over");
 }
 
+/// The disk had room for the first `best`, and then for no `last`; both are of the same moment.
+#[test]
+fn a_run_goes_on_from_its_best_where_there_is_no_last() {
+    let stream = Stream::new(3, [40, 20, 0]);
+    let (whole, cut) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    trained(&stream, whole.path());
+    let mut first = trainer(settings(), cut.path());
+    // Validation, the first epoch and its validation.
+    stream.feed(&mut first, &stream.tags()[..7]).unwrap();
+    drop(first);
+    fs::remove_dir_all(cut.path().join("checkpoints/last")).unwrap();
+    let position = read_position(cut.path()).unwrap();
+    assert_eq!((position.epoch, position.index, position.finished), (2, 0, false));
+    let mut second = resumed(settings(), cut.path());
+    stream.feed(&mut second, &stream.tags()[7..]).unwrap();
+    second.finish(Ending::Drained).unwrap();
+    let weights = |run: &Path| fs::read(run.join("checkpoints/last/model.safetensors")).unwrap();
+    assert!(weights(cut.path()) == weights(whole.path()));
+}
+
+/// What a kill may leave anywhere in a run folder, with the name of what it would have become.
+#[test]
+fn what_a_kill_left_is_gone_after_the_next_run() {
+    let run = tempfile::tempdir().unwrap();
+    let stream = Stream::new(2, [40, 20, 0]);
+    let mut first = trainer(settings(), run.path());
+    stream.feed(&mut first, &stream.tags()[..7]).unwrap();
+    first.finish(Ending::Interrupted).unwrap();
+    let place = |name: &str| run.path().join(name);
+    for file in [".metrics.jsonl.partial-1", ".report.json.partial-0a", "run.lock"] {
+        fs::write(place(file), "half").unwrap();
+    }
+    for folder in [".last.old", ".best.old", ".last.partial-1", ".best.partial-2"] {
+        fs::create_dir(place("checkpoints").join(folder)).unwrap();
+        fs::write(place("checkpoints").join(folder).join("state.json"), "{}").unwrap();
+    }
+    let mut second = resumed(settings(), run.path());
+    stream.feed(&mut second, &stream.tags()[7..]).unwrap();
+    second.finish(Ending::Drained).unwrap();
+    let names = |folder: &str| {
+        let entries = fs::read_dir(run.path().join(folder)).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(""), ["checkpoints", "metrics.jsonl"]);
+    assert_eq!(names("checkpoints"), ["best", "last"]);
+}
+
 #[test]
 fn a_folder_that_holds_a_run_is_not_overwritten() {
     let check = |run: &Path| {
-        let error = Trainer::new(settings(), run.into(), Box::new(|_| {})).unwrap_err();
+        let error = Trainer::new(settings(), run, Box::new(|_| {})).unwrap_err();
         let error = error.to_string();
         assert!(error.contains(&run.display().to_string()), "{error}");
         assert!(error.contains("already holds a run; resume it, or choose another"), "{error}");

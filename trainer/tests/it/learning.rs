@@ -167,7 +167,7 @@ fn observers_see_the_run_in_order() {
     let mut settings = settings();
     settings.log_every = 2.try_into().unwrap();
     let stream = Stream::new(1, [40, 20, 8]);
-    let mut trainer = Trainer::new(settings, run.path().into(), Box::new(note)).unwrap();
+    let mut trainer = Trainer::new(settings, run.path(), Box::new(note)).unwrap();
     stream.feed(&mut trainer, &stream.tags()).unwrap();
     trainer.finish(Ending::Drained).unwrap();
     let expected = [

@@ -4,6 +4,7 @@
 
 mod checkpoints;
 mod learning;
+mod locked;
 mod padding;
 mod reads;
 mod resume;

@@ -121,7 +121,7 @@ fn with_other_settings_it_is_refused() {
         let mut other = settings();
         change(&mut other);
         let resume = millstream_trainer::Trainer::resume;
-        let error = resume(other, run.path().into(), Box::new(|_| {})).unwrap_err().to_string();
+        let error = resume(other, run.path(), Box::new(|_| {})).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     };
     check(|s| s.seed = 7, "train.seed was 42 and is now 7");

@@ -30,11 +30,11 @@ pub(crate) fn settings() -> TrainSettings {
 }
 
 pub(crate) fn trainer(settings: TrainSettings, run: &Path) -> Trainer {
-    Trainer::new(settings, run.into(), Box::new(|_| {})).unwrap()
+    Trainer::new(settings, run, Box::new(|_| {})).unwrap()
 }
 
 pub(crate) fn resumed(settings: TrainSettings, run: &Path) -> Trainer {
-    Trainer::resume(settings, run.into(), Box::new(|_| {})).unwrap()
+    Trainer::resume(settings, run, Box::new(|_| {})).unwrap()
 }
 
 impl Stream {

@@ -1,0 +1,126 @@
+//! How much memory a model takes, held against what there is before any of it is asked for.
+//!
+//! An estimate from below: what training keeps of every weight and of every layer. What a step needs
+//! besides is not counted, so that nothing is refused that would work.
+
+use crate::{error::TrainError, settings::ModelOptions};
+
+/// Weights, gradients, AdamW's two moments and the best weights so far.
+const COPIES: f64 = 5.0;
+
+/// What the objects of a layer's tensors take, whatever their size, in bytes.
+const PER_LAYER: f64 = 16_384.0;
+
+/// What a model is between, as far as that is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Surroundings {
+    /// Values of a row.
+    pub(crate) features: usize,
+    /// Values of a forecast.
+    pub(crate) labels: usize,
+    pub(crate) batch_size: usize,
+}
+
+impl Surroundings {
+    /// Bytes for an LSTM of this size. Numbers are far beyond whole ones, where they matter.
+    fn bytes(self, hidden: f64, layers: f64) -> f64 {
+        let first = 4.0 * hidden * (self.features as f64 + hidden + 2.0);
+        let further = (layers - 1.0) * 4.0 * hidden * (2.0 * hidden + 2.0);
+        let head = self.labels as f64 * (hidden + 1.0);
+        let states = 2.0 * layers * self.batch_size as f64 * hidden;
+        4.0 * ((first + further + head) * COPIES + states) + PER_LAYER * layers
+    }
+
+    /// Refuses a model that cannot fit into so many bytes.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] with the largest value that would fit.
+    pub(crate) fn check(self, options: &ModelOptions, available: u64) -> Result<(), TrainError> {
+        let (hidden, layers) = (options.hidden.get(), options.layers.get());
+        let fits =
+            |hidden: u64, layers: u64| self.bytes(hidden as f64, layers as f64) <= available as f64;
+        if fits(hidden as u64, layers as u64) {
+            return Ok(());
+        }
+        let (key, value, most) = if fits(hidden as u64, 1) {
+            ("train.model_options.layers", layers, largest(|layers| fits(hidden as u64, layers)))
+        } else {
+            // With fewer layers where no hidden size fits into those that were asked for.
+            let layers = if fits(1, layers as u64) { layers as u64 } else { 1 };
+            ("train.model_options.hidden", hidden, largest(|hidden| fits(hidden, layers)))
+        };
+        let needed = gigabytes(self.bytes(hidden as f64, layers as f64));
+        let (value, there) = (value.to_string(), gigabytes(available as f64));
+        let expected = format!(
+            "at most {most}: this model takes {needed} to train, and {there} of memory are there"
+        );
+        Err(TrainError::Setting { key, value, expected })
+    }
+}
+
+/// The largest number that fits; all below it do too.
+fn largest(fits: impl Fn(u64) -> bool) -> u64 {
+    let (mut fitting, mut beyond) = (0, 1u64 << 63);
+    while beyond - fitting > 1 {
+        let middle = fitting + (beyond - fitting) / 2;
+        if fits(middle) { fitting = middle } else { beyond = middle }
+    }
+    fitting
+}
+
+fn gigabytes(bytes: f64) -> String {
+    match bytes / 1e9 {
+        gigabytes if gigabytes < 1e6 => format!("{gigabytes:.1} GB"),
+        gigabytes => format!("{gigabytes:.0e} GB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Surroundings = Surroundings { features: 105, labels: 1, batch_size: 256 };
+
+    fn check(hidden: usize, layers: usize, expected: Option<&str>) {
+        let size = |value: usize| value.try_into().unwrap();
+        let options =
+            ModelOptions { hidden: size(hidden), layers: size(layers), ..ModelOptions::default() };
+        let found = SMALL.check(&options, 16_000_000_000).map_err(|error| error.to_string());
+        assert_eq!(found.err().as_deref(), expected, "{hidden} × {layers}");
+    }
+
+    #[test]
+    fn what_cannot_fit_is_refused_with_what_would() {
+        check(64, 1, None);
+        check(14_000, 1, None);
+        check(
+            1_000_000,
+            1,
+            Some(
+                "train.model_options.hidden is 1000000, but must be at most 14075: this model takes \
+                 80010.6 GB to train, and 16.0 GB of memory are there",
+            ),
+        );
+        check(64, 1000, None);
+        check(
+            64,
+            1 << 31,
+            Some(
+                "train.model_options.layers is 2147483648, but must be at most 19678: this model \
+                 takes 2e6 GB to train, and 16.0 GB of memory are there",
+            ),
+        );
+        for extreme in [1 << 32, i64::MAX as usize, usize::MAX] {
+            for (hidden, layers) in [(extreme, 1), (64, extreme), (extreme, extreme), (1, extreme)]
+            {
+                let options = ModelOptions {
+                    hidden: hidden.try_into().unwrap(),
+                    layers: layers.try_into().unwrap(),
+                    ..ModelOptions::default()
+                };
+                let error = SMALL.check(&options, 16_000_000_000).unwrap_err().to_string();
+                assert!(!error.contains("at most 0:"), "{error}");
+            }
+        }
+    }
+}
