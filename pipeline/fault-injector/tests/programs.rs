@@ -1,5 +1,6 @@
 //! The injector on programs that everybody has: `dd`, `mv` and `sh`. Each fault does to them what it
 //! says, and nothing else does.
+#![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
 use fault_injector::{Call, Fault, Injector};
 use std::{
