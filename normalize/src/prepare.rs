@@ -60,7 +60,7 @@ impl Prepared {
     ) -> Ready {
         let NormalizeSettings { fit: wanted, batch_size, rank, .. } = settings;
         let split = Split::new(panel, parts)?;
-        long_enough(panel, wanted)?;
+        long_enough(panel, wanted, &split)?;
         Copied::to_train(panel, wanted).check_room()?;
         if next.is_gone() {
             return Ok(None);
@@ -80,7 +80,7 @@ impl Prepared {
         let windows = counts(&rows, shape, &split, &indexes);
         if windows.train == 0 {
             let left_out = indexes[0].left_out();
-            let validation = training.split.validation;
+            let validation = parts.validation;
             return Err(no_training_window(panel, &rows, shape, &split, validation, left_out));
         }
         warnings.extend(empty_parts(panel, &split, parts, &windows, shape.horizon)?);
@@ -152,7 +152,7 @@ impl Prepared {
 }
 
 /// Refuses windows that no series has the rows for, before anything is made as large as they are.
-fn long_enough(panel: &Panel, wanted: &FitSettings) -> Result<(), NormalizeError> {
+fn long_enough(panel: &Panel, wanted: &FitSettings, split: &Split) -> Result<(), NormalizeError> {
     let WindowSettings { lookback, horizon, min_rows, short, .. } = &wanted.window;
     let lookback = match short {
         ShortSeries::Skip => lookback.get(),
@@ -162,7 +162,8 @@ fn long_enough(panel: &Panel, wanted: &FitSettings) -> Result<(), NormalizeError
     let longest = series.iter().map(|s| s.end - s.start).max().unwrap_or(0);
     let horizon = horizon.get();
     if longest < lookback.saturating_add(horizon) {
-        return Err(NormalizeError::SeriesTooShort { lookback, horizon, longest });
+        let learned = rows_before(panel, split.train().part());
+        return Err(NormalizeError::SeriesTooShort { lookback, horizon, longest, learned });
     }
     Ok(())
 }
@@ -210,11 +211,7 @@ fn no_training_window(
     left_out: LeftOut,
 ) -> NormalizeError {
     let (lookback, horizon) = (shape.min_rows, shape.horizon);
-    let longest = rows.series().iter().map(|s| s.end - s.start).max().unwrap_or(0);
     let seen = rows_before(panel, split.train().part());
-    if longest < lookback + horizon {
-        return NormalizeError::SeriesTooShort { lookback, horizon, longest, learned: seen };
-    }
     let format = |time| panel.schema().format_time(time);
     let part = split.train().part();
     let series = panel.schema().series.len();

@@ -78,7 +78,7 @@ impl Work {
         let panel = workload::panel(size)?;
         let split = workload::split(&panel)?;
         // As the stage has it: this thread is one of the two.
-        let pool = thread_pool_here("bench", THREADS).unwrap();
+        let pool = thread_pool_here("bench", THREADS).expect("two threads can be had");
         let fill = |kind| pool.install(|| Fill::new(&panel, &split, kind));
         let fills = Kind::ALL.into_iter().map(fill).collect::<Result<_, _>>()?;
         Ok(Work { size, panel, split, pool, fills })
