@@ -80,8 +80,9 @@ fn command() -> u8 {
     };
     // Where a second Ctrl-C ends the process, what it disturbed is not told any more.
     let last = LastWords::claim();
-    if json && let Err(error) = print_json(&failure.to_json()) {
-        tell_error(&error.to_string());
+    if json {
+        // Where stdout takes nothing, stderr still says what failed.
+        drop(print_json(&failure.to_json()));
     }
     tell_error(&failure.to_string());
     last.end(failure.code as u8)
@@ -106,9 +107,7 @@ fn usage(error: &clap::Error) -> u8 {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
         let line = line.strip_prefix("error: ").unwrap_or(line).to_owned();
-        if let Err(error) = print_json(&Failure::settings(line).to_json()) {
-            tell_error(&error.to_string());
-        }
+        drop(print_json(&Failure::settings(line).to_json()));
     }
     let text = error.render();
     let text = if stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };

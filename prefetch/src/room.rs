@@ -45,9 +45,11 @@ fn fitting(layout: &BatchLayout, depth: NonZeroUsize, free: u64) -> String {
         return format!("set train.batch_size to {batch} or less");
     }
     // Not even one window: its rows are too many.
-    let row = BatchLayout { lookback: 1, batch_size: 1, horizon: 1, ..*layout }.bytes();
-    let rows = free / depth.get() as u128 / row.max(1);
-    format!("set window.lookback and window.horizon to {} or less", rows.max(1))
+    let row = BatchLayout { lookback: 1, horizon: 1, ..*layout }.bytes();
+    match free / depth.get() as u128 / row.max(1) {
+        0 => "set train.batch_size, window.lookback and window.horizon much lower".to_owned(),
+        rows => format!("set window.lookback and window.horizon to {rows} or less"),
+    }
 }
 
 #[cfg(test)]

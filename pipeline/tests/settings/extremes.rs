@@ -177,7 +177,7 @@ fn what_is_too_large_is_refused_with_what_would_fit() {
     check(
         &["window.short=pad", "window.lookback=1000000000"],
         2,
-        &["window.lookback = 1000000000", "set train.batch_size to "],
+        &["window.lookback = 1000000000", "set window.lookback and window.horizon to "],
     );
     check(
         &["window.short=pad", "window.lookback=9223372036854775807"],
