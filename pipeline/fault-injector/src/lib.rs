@@ -17,7 +17,7 @@
 //! let calls = injector.calls()?;
 //! assert_eq!(calls[0].name, "open");
 //!
-//! injector.inject(&mut touch, 1, Fault::NoSpace)?;
+//! injector.inject(&mut touch, 1, Fault::Kill)?;
 //! assert!(!touch.output()?.status.success());
 //! # std::fs::remove_file(folder.path().with_extension("calls"))?;
 //! # Ok::<(), std::io::Error>(())

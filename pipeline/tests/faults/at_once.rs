@@ -139,7 +139,7 @@ impl Crowd {
 
 /// Every other round begins without a cached panel.
 fn is_cached(round: u64) -> bool {
-    round % 2 == 0
+    round.is_multiple_of(2)
 }
 
 /// A command that failed, unless it says that another had the run it wanted.

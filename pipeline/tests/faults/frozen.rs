@@ -128,7 +128,7 @@ enum Way {
 impl Way {
     fn draw(number: u64, bytes: usize) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(SEED + number);
-        let command = if number % 2 == 0 { "import" } else { "train" };
+        let command = if number.is_multiple_of(2) { "import" } else { "train" };
         match number % 4 {
             0 => Way::Stops { command, after: 0 },
             1 => Way::Frozen { command },
