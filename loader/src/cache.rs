@@ -28,9 +28,9 @@ use crate::{
     request::Request,
     shard_file,
 };
-use millstream_stage::{Item, Panel};
+use millstream_stage::{Item, Panel, make_folder};
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -143,7 +143,7 @@ impl CacheEntry {
     /// Makes an empty folder to write into. Called before the source is read, so that a cache that
     /// cannot be written is known at once and not after hours of reading.
     pub(crate) fn reserve(&self) -> Result<Reserved, LoadError> {
-        fs::create_dir_all(&self.root)
+        make_folder(&self.root)
             .and_then(|()| Partial::reserve(&self.root, &self.key))
             .map(|folder| Reserved { folder, since: now() })
             .map_err(cannot_write(&self.root))

@@ -26,7 +26,7 @@ pub(crate) struct Pass {
 /// All passes of a stream.
 pub(crate) enum Passes {
     /// Over the indexes train, validation and test.
-    Train(TrainPasses),
+    Train(Box<TrainPasses>),
     /// Over the one index.
     Predict(Batches),
 }

@@ -104,7 +104,7 @@ impl Prepared {
             warnings,
             predict: 0,
         };
-        let (passes, indexes) = (Passes::Train(passes), indexes.into());
+        let (passes, indexes) = (Passes::Train(Box::new(passes)), indexes.into());
         Ok(Some(Prepared { shape, plan: Arc::new(plan), passes, indexes, rows }))
     }
 

@@ -3,7 +3,7 @@
 //! Such a folder is told by its name, which a person would not give, by what is in it, which is
 //! nothing but what a run writes before its first checkpoint, and by its lock, which is nobody's.
 
-use crate::runs;
+use crate::{runs, unsaved::UNSAVED};
 use millstream_trainer::RunLock;
 use std::{
     ffi::OsStr,
@@ -82,6 +82,7 @@ mod tests {
     fn what_a_killed_run_left_goes() {
         check(|_| {}, NAME, true);
         check(|_| {}, "2026-11-17_22-38-51-2", true);
+        check(|_| {}, ".2026-11-17_22-38-51.unsaved", true);
         let early = |run: &Path| {
             FILES.iter().for_each(|name| fs::write(run.join(name), "").unwrap());
             fs::write(run.join(".config.toml.partial-12"), "").unwrap();

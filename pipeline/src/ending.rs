@@ -44,7 +44,6 @@ impl LastWords {
     }
 
     /// Ends the process, with nothing destroyed.
-    #[expect(clippy::unused_self, reason = "it is the right to do this")]
     pub(crate) fn end(&self, code: u8) -> ! {
         // SAFETY: it takes a number and does not return; no destructor of ours or of a library runs,
         // which is the point.

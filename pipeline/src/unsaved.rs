@@ -9,6 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Ends the name of a run that is being removed.
+pub(crate) const UNSAVED: &str = ".unsaved";
+
 /// The directory of a new run.
 #[derive(Debug)]
 pub(crate) struct NewRun {
@@ -27,7 +30,7 @@ impl NewRun {
         let (run, Some(name)) = (&self.path, self.path.file_name()) else { return };
         let mut hidden = OsString::from(".");
         hidden.push(name);
-        hidden.push(".unsaved");
+        hidden.push(UNSAVED);
         let hidden = run.with_file_name(hidden);
         if has_checkpoint(run) || fs::rename(run, &hidden).is_err() {
             return;

@@ -15,7 +15,7 @@ use crate::{
     tensor_file::{self, TensorFile, sync},
 };
 use millstream_stage::{
-    Checksums, DataSchema, Scaling, make_folder, partial_folder, replace_folder, restore_folder,
+    Checksums, DataSchema, Scaling, partial_folder, replace_folder, restore_folder, sync_folder,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
@@ -121,7 +121,8 @@ impl Checkpoints {
     ) -> Result<(), TrainError> {
         let path = self.path(which);
         let partial = partial_folder(&path);
-        let put = make_folder(&partial)
+        let put = self
+            .make(&partial)
             .map_err(writing(&partial))
             .and_then(|()| fill(&partial))
             .and_then(|()| seal(&partial))
@@ -132,6 +133,17 @@ impl Checkpoints {
             drop(restore_folder(&path));
         }
         put
+    }
+
+    /// Makes a folder for a checkpoint in a run folder that is there: a run that was removed does not
+    /// come back.
+    fn make(&self, partial: &Path) -> io::Result<()> {
+        match fs::create_dir(&self.folder) {
+            Ok(()) => sync_folder(self.folder.parent().unwrap_or(Path::new(".")))?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        fs::create_dir(partial)
     }
 
     /// Notes in the last checkpoint that its run is complete. Its other files stay as they are:

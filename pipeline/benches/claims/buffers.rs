@@ -19,7 +19,7 @@ const SLOTS: usize = 3;
 pub(crate) fn measure(size: &Size) -> Result<Finding, Failure> {
     let panel = workload::panel(size.series, size.rows)?;
     // As the stage has it: this thread is one of the two.
-    let pool = thread_pool_here("buffers", threads(2)).unwrap();
+    let pool = thread_pool_here("buffers", threads(2)).expect("two threads can be had");
     let windows =
         pool.install(|| Windows::new(&panel, &workload::learn_from_all(), &workload::settings()))?;
     drop(panel);

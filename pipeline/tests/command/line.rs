@@ -120,6 +120,20 @@ fn an_interrupted_run_saves_and_resumes_to_the_same_weights() {
     check_fails(&finished, 2, &["has finished"]);
 }
 
+/// A kill may come between the last checkpoint and the report.
+#[test]
+fn a_finished_run_without_its_report_gets_it() {
+    let bench = Bench::new(SMALL);
+    let whole = bench.json(&["train", "--json"]);
+    let run = whole["run"].as_str().unwrap();
+    let report = bench.path(run).join("report.json");
+    std::fs::remove_file(&report).unwrap();
+    let resumed = bench.json(&["train", "--json", "--resume", run]);
+    assert_eq!(resumed["test"], whole["test"]);
+    assert!(whole["test"]["mse"].is_number() && report.exists());
+    check_fails(&bench.run(&["train", "--resume", run]), 2, &["has finished"]);
+}
+
 #[test]
 fn import_fills_the_cache_and_verify_finds_damage() {
     let bench = Bench::new(SMALL);

@@ -42,10 +42,10 @@ impl Running {
     /// Whether it has a thread of this name.
     pub(crate) fn has_thread(&self, name: &str) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).into_iter().flatten();
-        let names = tasks
+        let mut names = tasks
             .flatten()
             .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
-        names.into_iter().any(|found| found.trim_end() == name)
+        names.any(|found| found.trim_end() == name)
     }
 
     pub(crate) fn signal(&self, number: libc::c_int) {

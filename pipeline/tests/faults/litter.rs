@@ -5,7 +5,8 @@
 use crate::place::Place;
 use std::{fs, path::Path};
 
-const RUN_FILES: [&str; 7] = [
+const RUN_FILES: [&str; 8] = [
+    "checksums.txt",
     "config.toml",
     "run.json",
     "metrics.jsonl",

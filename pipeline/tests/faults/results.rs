@@ -11,9 +11,11 @@ use std::{collections::BTreeMap, fs, path::Path};
 pub(crate) type Results = BTreeMap<String, Vec<u8>>;
 
 /// What differs from run to run in a JSON file.
-const TIMES: [&str; 10] = [
+const TIMES: [&str; 11] = [
     "created",
     "checksum",
+    // A checksum of the journal, which tells how fast it went.
+    "journal",
     "peak_rss_mb",
     "run",
     "samples_per_s",
