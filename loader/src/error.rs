@@ -596,9 +596,3 @@ impl LoadError {
         )
     }
 }
-
-/// An error and its causes, as a person sees them.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}

@@ -32,6 +32,7 @@
 
 mod assemble;
 mod cache;
+mod causes;
 mod checksum;
 mod columns;
 mod copy;

@@ -36,8 +36,8 @@ pub(crate) use server::server_identity;
 use crate::{
     LoadError, SourceSettings,
     assemble::Table,
+    causes::chain,
     copy::packed::common_kind,
-    error::chain,
     progress::{TICK, Tell},
     request::Request,
     rows::RowStore,

@@ -6,7 +6,7 @@
 use crate::{
     LoadError, SourceKind,
     cache::Cached,
-    error::chain,
+    causes::chain,
     postgres::{self, Freshness},
     progress::Tell,
     request::Request,

@@ -32,8 +32,11 @@ pub(crate) fn remove(dir: &Path) {
 }
 
 fn looks_dead(run: &Path) -> bool {
-    let has_our_name = run.file_name().and_then(OsStr::to_str).is_some_and(runs::is_name);
-    has_our_name && entries(run).is_some_and(|entries| entries.iter().all(|entry| is_early(entry)))
+    let Some(name) = run.file_name().and_then(OsStr::to_str) else { return false };
+    // One that `unsaved.rs` had begun to remove.
+    let hidden = name.strip_prefix('.').and_then(|name| name.strip_suffix(UNSAVED));
+    runs::is_name(hidden.unwrap_or(name))
+        && entries(run).is_some_and(|entries| entries.iter().all(|entry| is_early(entry)))
 }
 
 /// Whether a run that has saved nothing may have left this.

@@ -15,7 +15,7 @@ use super::{
     sql,
     wire::Wire,
 };
-use crate::{LoadError, error::chain};
+use crate::{LoadError, causes::chain};
 use crossbeam_channel::Sender;
 use std::{
     sync::Arc,

@@ -11,7 +11,7 @@ use super::{
     tls::Tls,
     wire::{self, CancelToken, ConnectError, Wire},
 };
-use crate::{LoadError, SourceSettings, error::chain};
+use crate::{LoadError, SourceSettings, causes::chain};
 use ::postgres::{
     NoTls,
     config::{LoadBalanceHosts, SslMode},
