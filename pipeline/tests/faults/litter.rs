@@ -5,8 +5,9 @@
 use crate::place::Place;
 use std::{fs, path::Path};
 
-const RUN_FILES: [&str; 7] = [
+const RUN_FILES: [&str; 8] = [
     "config.toml",
+    "checksums.txt",
     "run.json",
     "metrics.jsonl",
     "report.json",
