@@ -6,7 +6,8 @@
 //! A file is taken in the state in which it was found: the cache key is made from that state, and a
 //! file that has another one while it is read, or afterwards, is an error.
 
-use crate::{LoadError, SourceKind, SourceSettings, plain_file};
+use crate::{LoadError, SourceKind, SourceSettings};
+use millstream_stage::plain_file;
 use serde::{Serialize, Serializer};
 use std::{
     fs::{self, File, Metadata},

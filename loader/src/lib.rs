@@ -51,7 +51,6 @@ mod nearest;
 mod notes;
 mod order;
 mod parquet;
-mod plain_file;
 mod postgres;
 mod progress;
 mod refresh;

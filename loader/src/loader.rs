@@ -124,8 +124,10 @@ impl Source for Loader {
         };
         let tell = &mut Tell::new(&mut self.progress);
         let cache = CacheEntry::locate(&request)?;
-        let cached = open(cache.as_ref(), tell)?;
-        let was_cached = cached.is_some();
+        // What is to be read anew in any case may be damaged.
+        let anew = self.refresh == Refresh::Always;
+        let cached = if anew { None } else { open(cache.as_ref(), tell)? };
+        let replace = anew || cached.is_some();
         let usable = match cached {
             Some(cached)
                 if request.is_met_by(cached.panel.schema())
@@ -141,7 +143,7 @@ impl Source for Loader {
                 tell.found(panel.rows());
                 panel
             }
-            None => read(&request, cache.as_ref(), was_cached, tell)?,
+            None => read(&request, cache.as_ref(), replace, tell)?,
         };
         Ok(Some(panel))
     }

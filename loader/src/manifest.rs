@@ -4,8 +4,8 @@
 //! manifest of this version is no cache. Its first line holds a checksum of all that follows, so
 //! that no byte of it can change unnoticed.
 
-use crate::{LoadError, folder::is_absent, notes::Notes, plain_file, postgres::ReadRows};
-use millstream_stage::PanelSchema;
+use crate::{LoadError, folder::is_absent, notes::Notes, postgres::ReadRows};
+use millstream_stage::{PanelSchema, plain_file};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,

@@ -37,9 +37,6 @@ pub(crate) fn wants_anew(
     refresh: Refresh,
     tell: &mut Tell<'_>,
 ) -> Result<bool, LoadError> {
-    if refresh == Refresh::Always {
-        return Ok(true);
-    }
     let Request { settings, warnings, .. } = *request;
     let Some(read) = cached.read.as_ref().filter(|_| settings.kind == SourceKind::Postgres) else {
         return Ok(false);

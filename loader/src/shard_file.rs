@@ -7,7 +7,7 @@ use crate::{
     checksum::{ChecksumWriter, first_damaged},
     folder::Shared,
     manifest::ShardFile,
-    mapped, plain_file,
+    mapped,
 };
 use arrow::{
     array::RecordBatch,
@@ -21,7 +21,7 @@ use arrow::{
         writer::{FileWriter, IpcWriteOptions},
     },
 };
-use millstream_stage::{Shard, shard_schema};
+use millstream_stage::{Shard, plain_file, shard_schema};
 use std::{
     fs::File,
     io::{BufWriter, Write},

@@ -6,11 +6,10 @@
 use crate::{
     columns::{Content, EMPTY, TableColumn},
     files::SourceFile,
-    plain_file,
     wide::{is_missing, parse_number},
 };
 use arrow::array::StringArray;
-use millstream_stage::ColumnKind;
+use millstream_stage::{ColumnKind, plain_file};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io::{BufRead, BufReader},

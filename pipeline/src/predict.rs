@@ -73,8 +73,8 @@ enum PredictSettingsError {
     Time { flag: &'static str, text: String, example: String },
     #[error("--from {from} is not before --to {to}, so no forecast is made between them")]
     NoTime { from: String, to: String },
-    #[error("{} has no model yet, as its first epoch has not ended; go on with: millstream train --resume {}", .run.display(), .run.display())]
-    NoModel { run: PathBuf },
+    #[error("{} has no model yet, as its first epoch has not ended; {}", .run.display(), if *.can_go_on { format!("go on with: millstream train --resume {}", .run.display()) } else { "nothing of it was saved, so train anew".to_owned() })]
+    NoModel { run: PathBuf, can_go_on: bool },
 }
 
 /// Forecasts as the flags say.
@@ -90,7 +90,8 @@ pub(crate) fn predict(args: &PredictArgs, watch: Watch<'_>) -> Result<Predicted,
     };
     clear_leftovers(&run);
     if !run_dir::has_model(&run) && run.join("config.toml").exists() {
-        return Err(Failure::settings(PredictSettingsError::NoModel { run }));
+        let can_go_on = run_dir::can_go_on(&run);
+        return Err(Failure::settings(PredictSettingsError::NoModel { run, can_go_on }));
     }
     watch.display.say(&format!("run       {}", run.display()));
     let (mut settings, changes) = run_dir::settings_of(&run, &args.common.set)?;

@@ -10,7 +10,7 @@ use crate::{
     settings::{Override, Settings},
 };
 use millstream_stage::{
-    ChecksumError, Checksums, Warnings, folder_aside, make_folder, sync_folder,
+    ChecksumError, Checksums, Warnings, folder_aside, make_folder, plain_file, sync_folder,
 };
 use millstream_trainer::RunLock;
 use std::{
@@ -156,8 +156,13 @@ pub(crate) fn has_final_report(run: &Path) -> bool {
     struct Ended {
         interrupted: bool,
     }
-    let report = fs::read(run.join(REPORT)).unwrap_or_default();
+    let report = plain_file::read(&run.join(REPORT)).unwrap_or_default();
     serde_json::from_slice(&report).is_ok_and(|Ended { interrupted }| !interrupted)
+}
+
+/// Whether a run has a checkpoint to go on from.
+pub(crate) fn can_go_on(run: &Path) -> bool {
+    is_there(&run.join("checkpoints/last")) || has_model(run)
 }
 
 /// Whether a run has a model to predict with.
@@ -208,7 +213,7 @@ pub(crate) fn keep_warnings(run: &Path, warnings: &Warnings) -> Result<(), Failu
     // last one wins.
     let folder = fs::File::open(run);
     drop(folder.as_ref().map(fs::File::lock));
-    let before = fs::read(&path).unwrap_or_default();
+    let before = plain_file::read(&path).unwrap_or_default();
     let before = String::from_utf8_lossy(&before);
     let mut lines: Vec<String> = before.lines().map(str::to_owned).collect();
     let kept = lines.len();

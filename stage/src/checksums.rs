@@ -3,10 +3,11 @@
 //! `checksums.txt` has a line a file, its xxh3-128 and its name, and a last line with the checksum
 //! of the lines before it. That finds accidents (a bad disk, a half-copied folder), not forgeries.
 
+use crate::plain_file;
 use std::{
     collections::BTreeMap,
     fmt::Write,
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 use xxhash_rust::xxh3::xxh3_128;
@@ -132,7 +133,7 @@ impl Checksums {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ChecksumError> {
-    fs::read(path).map_err(|source| ChecksumError::Read { path: path.to_owned(), source })
+    plain_file::read(path).map_err(|source| ChecksumError::Read { path: path.to_owned(), source })
 }
 
 fn push(text: &mut String, checksum: u128, name: &str) {

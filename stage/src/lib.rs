@@ -80,6 +80,7 @@ mod memory;
 mod names;
 mod panel;
 mod part;
+pub mod plain_file;
 mod plan;
 mod scaling;
 mod shard;

@@ -5,7 +5,7 @@
 //! journal that is not is in `salvage.rs`.
 
 use crate::{error::TrainError, metrics::Metrics, report::Progress, salvage::salvage};
-use millstream_stage::{Warnings, sync_folder, write_whole};
+use millstream_stage::{Warnings, plain_file, sync_folder, write_whole};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File, OpenOptions},
@@ -103,7 +103,7 @@ impl Journal {
     ) -> Result<Self, TrainError> {
         let path = run_dir.join(FILE);
         let writing = |source| TrainError::Write { path: path.clone(), source };
-        let found = match fs::read(&path) {
+        let found = match plain_file::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read.map_err(|source| TrainError::Read { path: path.clone(), source })?,
         };

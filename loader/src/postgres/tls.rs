@@ -6,8 +6,9 @@
 //! not be its own authority. There are no client certificates and no revocation lists.
 
 use super::parameters::Parameters;
-use crate::{LoadError, plain_file};
+use crate::LoadError;
 use ::postgres::config::SslMode;
+use millstream_stage::plain_file;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::{

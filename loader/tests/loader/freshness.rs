@@ -22,12 +22,15 @@ struct Loaded {
 
 fn load(settings: &SourceSettings, refresh: Refresh) -> Result<Loaded, LoadError> {
     let (warnings, origin) = (Warnings::default(), Arc::new(Mutex::new(None)));
-    let first = Arc::clone(&origin);
+    // The last: a slow machine tells of the cache too while it looks whether that will do.
+    let last = Arc::clone(&origin);
     let mut loader = Loader::new(settings.clone(), Vec::new())
         .refresh(refresh)
         .warn_to(warnings.clone())
         .on_progress(Box::new(move |progress| {
-            first.lock().unwrap().get_or_insert(progress.origin);
+            let is_cached = progress.origin == Origin::Cache;
+            let origin = if is_cached { Origin::Cache } else { Origin::Source };
+            *last.lock().unwrap() = Some(origin);
             ControlFlow::Continue(())
         }));
     let panel = loader.next()?.expect("a loader emits one panel");

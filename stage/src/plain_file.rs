@@ -14,12 +14,12 @@ use std::{
 ///
 /// # Errors
 /// What the system says, or what there is instead of a plain file.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), path)
 }
 
 /// As [`open`], in the way the options say.
-pub(crate) fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     // Plain files know no waiting, so the flag concerns nothing but what is refused.
     let file = options.custom_flags(libc::O_NONBLOCK).open(path).map_err(|error| {
         match error.raw_os_error() {
@@ -42,14 +42,14 @@ pub(crate) fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<Fi
 ///
 /// # Errors
 /// As for [`open`], and when it cannot be read.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Whether an error says that there is something, but no plain file.
-pub(crate) fn is_refused(error: &io::Error) -> bool {
+pub fn is_refused(error: &io::Error) -> bool {
     error.kind() == ErrorKind::InvalidInput && error.get_ref().is_some()
 }
 
