@@ -36,7 +36,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Writes a result as one line of JSON.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string(value).map_err(|error| Failure::new(Code::Other, error))?;
     print(&format!("{json}\n"))
