@@ -1,5 +1,6 @@
 //! Why a panel cannot be turned into batches.
 
+use crate::listing::list;
 use millstream_stage::{Bytes, NameError, NoThreads, PanelError, SameName};
 use std::error::Error;
 
@@ -27,7 +28,7 @@ pub enum NormalizeError {
     /// A target has no value at all.
     #[error(
         "target {column:?} has no value in any of the {rows} rows; {}",
-        if .columns.is_empty() { "no column has one".to_owned() } else { format!("columns with values: {}", list(.columns)) }
+        if .columns.is_empty() { "no column has one".to_owned() } else { format!("columns with values: {}", list(.columns, SHOWN)) }
     )]
     EmptyTarget {
         /// The column.
@@ -241,7 +242,7 @@ pub enum NormalizeError {
     /// None of the series to forecast is there.
     #[error(
         "none of the series {} is in the data; it has {}",
-        list(.asked), list(.there)
+        list(.asked, SHOWN), list(.there, SHOWN)
     )]
     NoSuchSeries {
         /// The series asked for.
@@ -347,24 +348,18 @@ pub enum NormalizeError {
     Panel(#[source] PanelError),
 }
 
+/// Names that a message lists.
+const SHOWN: usize = 12;
+
 /// The column most like the one asked for, or else what there is.
 fn nearest(asked: &str, columns: &[String]) -> String {
     let likeness = |name: &&String| strsim::jaro_winkler(asked, name);
     let best = columns.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match best {
         Some(best) if likeness(&best) > 0.8 => {
-            format!("did you mean {best:?}? It has {}", list(columns))
+            format!("did you mean {best:?}? It has {}", list(columns, SHOWN))
         }
-        _ => format!("it has {}", list(columns)),
-    }
-}
-
-fn list(columns: &[String]) -> String {
-    const SHOWN: usize = 12;
-    let shown = columns.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match columns.len().checked_sub(SHOWN) {
-        Some(more) if more > 0 => format!("{shown} and {more} more"),
-        _ => shown,
+        _ => format!("it has {}", list(columns, SHOWN)),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     rows::Rows,
     windows::{Shape, Window, WindowIndex},
 };
-use millstream_stage::{BatchLayout, BatchSlot, Padding};
+use millstream_stage::{BatchLayout, BatchMeta, BatchSlot, Padding};
 use rayon::{iter::Either, prelude::*};
 
 /// Windows that are looked up together and then copied, one after the other.
@@ -157,8 +157,9 @@ impl Filler {
 }
 
 impl Filler {
-    /// Notes the times that the windows of a batch forecast, `None` past the end of a series.
-    pub(crate) fn target_times(
+    /// Notes when what the windows of a batch forecast comes, and what came; past the end of a series
+    /// nobody knows.
+    pub(crate) fn note_outcomes(
         &self,
         slot: &mut BatchSlot,
         rows: &Rows,
@@ -166,12 +167,19 @@ impl Filler {
         batches: &Batches,
         batch: u64,
     ) {
-        let times = &mut slot.meta.target_time;
-        times.clear();
+        let BatchMeta { target_time, outcomes, .. } = &mut slot.meta;
+        target_time.clear();
+        outcomes.clear();
         for place in batches.places(batch) {
             let window = index.at(batches.position(place));
             let targets = window.row + 1..=window.row + self.layout.horizon;
-            times.extend(targets.map(|row| (row < window.series_end).then(|| rows.times()[row])));
+            let time = |row| (row < window.series_end).then(|| rows.times()[row]);
+            target_time.extend(targets.map(time));
+            if let Some(labels) = &rows.outcomes {
+                let from = outcomes.len();
+                outcomes.resize(from + self.layout.labels(), f32::NAN);
+                labels.copy(window.row, window.series_end, &mut outcomes[from..]);
+            }
         }
     }
 }

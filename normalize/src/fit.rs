@@ -10,10 +10,12 @@ use crate::{
     error::NormalizeError,
     fitting::{Fitting, Spread},
     labels::Labels,
+    listing::list,
     moments::{Moments, Pass, is_known},
     quantiles::fit_values,
     recipe::{Recipe, Recipes},
     relative::{self, OwnFit},
+    resolution::lost_changes,
     settings::{ScaleMethod, ScalePer, ScaleSettings, TargetSettings, WindowSettings},
     spans::{self, PanelRows, SeriesRows},
     split::TrainSplit,
@@ -113,7 +115,8 @@ pub fn fit(
             scaling.by_series.insert(panel.schema().series[series.code as usize].clone(), fits);
         }
     }
-    let warnings = warnings(&scaling, &fitted, &targets.spread);
+    let mut warnings = warnings(&scaling, &fitted, &targets.spread);
+    warnings.extend(lost_changes(panel, &scaling, schema.target_kind));
     Ok(Fitted { schema, scaling, warnings })
 }
 
@@ -335,15 +338,15 @@ fn warnings(scaling: &Scaling, features: &[Fitting], targets: &[Spread]) -> Vec<
                 named.push(name);
             }
         }
-        let more = named.len().saturating_sub(8);
-        let (shown, last) = (
-            named[..named.len() - more].join(", "),
-            if more > 0 { format!(" and {more} more") } else { String::new() },
-        );
-        (!named.is_empty()).then(|| format!("{shown}{last}: {text}"))
+        (!named.is_empty()).then(|| format!("{}: {text}", list(&named, 8)))
     };
     [
         line(Spread::Constant, "constant over the training rows; kept, scaled to 0 there"),
+        line(
+            Spread::Rounded,
+            "constant over the training rows as far as 32 bits tell at values of that size; \
+             if it is not, subtract a constant from it in the source",
+        ),
         line(Spread::NoValue, "no value in the training rows; kept, in raw units"),
     ]
     .into_iter()

@@ -11,12 +11,24 @@ pub(crate) struct Fitting {
     pub(crate) spread: Spread,
 }
 
+/// Below this every whole number is a `f32`.
+const WHOLE: f64 = (1u32 << f32::MANTISSA_DIGITS) as f64;
+
 /// Whether there is anything to scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spread {
     Some,
     Constant,
+    /// Constant, but so large that a change may have been rounded away before it came here.
+    Rounded,
     NoValue,
+}
+
+impl Spread {
+    /// Of a column whose values all are this one.
+    pub(crate) fn none_around(value: f64) -> Self {
+        if value.abs() < WHOLE { Spread::Constant } else { Spread::Rounded }
+    }
 }
 
 impl Fitting {
@@ -32,7 +44,7 @@ impl Fitting {
             && scale > f64::from(f32::EPSILON) * offset.abs()
             && scale > f64::from(f32::MIN_POSITIVE);
         let scale = if spread { scale } else { 1.0 };
-        let spread = if spread { Spread::Some } else { Spread::Constant };
+        let spread = if spread { Spread::Some } else { Spread::none_around(mean) };
         Fitting { fit: Fit { curve, offset, scale }, mean, spread }
     }
 

@@ -4,6 +4,7 @@
 
 use crate::{
     error::NormalizeError,
+    listing::list,
     rows::Rows,
     split::{Part, Span},
     stage::ForecastTimes,
@@ -45,11 +46,10 @@ pub(crate) fn without_own_scale(
     if scaling.by_series.is_empty() || unseen.is_empty() {
         return None;
     }
-    let listed = unseen[..unseen.len().min(LISTED)].join(", ");
-    let more = if unseen.len() > LISTED { ", …" } else { "" };
     Some(format!(
-        "scale.per = \"series\", but {} series had no rows to learn from and are scaled as their columns are: {listed}{more}",
-        unseen.len()
+        "scale.per = \"series\", but {} series had no rows to learn from and are scaled as their columns are: {}",
+        unseen.len(),
+        list(&unseen, LISTED)
     ))
 }
 

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 const TASK: usize = 1 << 14;
 
 /// The labels of every row.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Labels {
     pub(crate) targets: usize,
     kind: TargetKind,

@@ -40,8 +40,8 @@ pub(crate) fn fit_values(method: ScaleMethod, values: &mut [f32]) -> Fitting {
             let knots = KNOTS.min(values.len());
             let last = (knots - 1).max(1);
             let knots: Vec<f64> = (0..knots).map(|i| quantile(values, i, last)).collect();
-            let spread =
-                if knots[0] < knots[knots.len() - 1] { Spread::Some } else { Spread::Constant };
+            let is_spread = knots[0] < knots[knots.len() - 1];
+            let spread = if is_spread { Spread::Some } else { Spread::none_around(mean) };
             Fitting { spread, ..Fitting::affine(Curve::Quantiles(knots), 0.0, 1.0, mean) }
         }
     }

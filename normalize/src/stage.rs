@@ -129,7 +129,7 @@ impl Stage for Normalize {
                     pool.install(|| filler.fill(&mut slot, &rows, index, &pass.batches, batch));
                 });
                 if pass.phase == Phase::Predict {
-                    filler.target_times(&mut slot, &rows, index, &pass.batches, batch);
+                    filler.note_outcomes(&mut slot, &rows, index, &pass.batches, batch);
                 }
                 slot.meta.tag = Some(Tag { epoch: pass.epoch, phase: pass.phase, index: batch });
                 slot.meta.plan = Some(Arc::clone(&plan));

@@ -94,6 +94,12 @@ pub(crate) fn predict(args: &PredictArgs, watch: Watch<'_>) -> Result<Predicted,
         return Err(Failure::settings(PredictSettingsError::NoModel { run, can_go_on }));
     }
     watch.display.say(&format!("run       {}", run.display()));
+    if !run_dir::has_final_report(&run) {
+        watch.warnings.warn(format!(
+            "{} has not come to its end; this is its best model so far",
+            run.display()
+        ));
+    }
     let (mut settings, changes) = run_dir::settings_of(&run, &args.common.set)?;
     if let Some(change) = changes.iter().find(|change| is_of_the_model(change)) {
         let change = change.to_string();

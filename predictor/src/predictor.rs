@@ -5,7 +5,7 @@ use crate::{
     contract::{Contract, SCALER, SCHEMA},
     error::PredictError,
     output::{Output, OutputFile},
-    table::{Table, Values},
+    table::Table,
     torch_text::first_sentence,
 };
 use millstream_stage::{DeviceBatch, Ending, Flow, Padding, Phase, Place, Plan, Sink};
@@ -71,7 +71,6 @@ pub struct Predictor {
     /// By series code: whether it has come up.
     seen: Vec<bool>,
     forecasts: Vec<f32>,
-    outcomes: Vec<f32>,
 }
 
 impl Predictor {
@@ -102,7 +101,6 @@ impl Predictor {
             report: PredictReport::default(),
             seen: Vec::new(),
             forecasts: Vec::new(),
-            outcomes: Vec::new(),
         })
     }
 
@@ -128,7 +126,7 @@ impl Predictor {
         Ok(())
     }
 
-    /// Runs the model and brings forecasts and outcomes to the host.
+    /// Runs the model and brings its forecasts to the host.
     fn forecast(&mut self, batch: &DeviceBatch) -> Result<(), PredictError> {
         let _span = tracing::trace_span!("forecast").entered();
         let _guard = tch::no_grad_guard();
@@ -144,7 +142,6 @@ impl Predictor {
             assert!(layout.extras.padding, "windows padded on the right have lengths");
             inputs.push(self.part(batch, layout.lengths_at(), &[rows]));
         }
-        let outcomes = self.part(batch, layout.targets_at(), &labels);
         let forecasts = self.model.forward_ts(&inputs).map_err(|error| PredictError::Forward {
             index: batch.tag().index,
             reason: first_sentence(&error),
@@ -154,7 +151,6 @@ impl Predictor {
             return Err(PredictError::WrongForecast { expected, found });
         }
         read(&forecasts, &mut self.forecasts);
-        read(&outcomes, &mut self.outcomes);
         batch.finish();
         Ok(())
     }
@@ -199,8 +195,7 @@ impl Sink for Predictor {
         }
         self.forecast(&batch)?;
         let (meta, plan) = (batch.meta(), batch.plan());
-        let values = Values { forecasts: &self.forecasts, outcomes: &self.outcomes };
-        let rows = self.table.rows(meta, plan, values);
+        let rows = self.table.rows(meta, plan, &self.forecasts);
         self.output.write(&rows)?;
         for code in &meta.series {
             self.seen[*code as usize] = true;

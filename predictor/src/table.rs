@@ -12,9 +12,7 @@ use arrow::{
     },
     datatypes::{DataType, Field, Schema, TimeUnit},
 };
-use millstream_stage::{
-    BatchMeta, CrossSection, Fit, ForecastColumns, Plan, Scaling, TargetKind, TimeKind,
-};
+use millstream_stage::{BatchMeta, CrossSection, Fit, ForecastColumns, Plan, Scaling, TimeKind};
 use std::sync::Arc;
 
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
@@ -26,14 +24,6 @@ pub(crate) struct Table {
     with_series: bool,
     time_kind: TimeKind,
     horizon: usize,
-    kind: TargetKind,
-}
-
-/// The values of a batch in scaled units: `[rows, horizon, targets]` each.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Values<'a> {
-    pub(crate) forecasts: &'a [f32],
-    pub(crate) outcomes: &'a [f32],
 }
 
 impl Table {
@@ -60,7 +50,6 @@ impl Table {
             with_series: schema.series_column.is_some(),
             time_kind: schema.time_kind,
             horizon: schema.horizon,
-            kind: schema.target_kind,
             schema: Arc::new(Schema::new(fields)),
         })
     }
@@ -69,8 +58,8 @@ impl Table {
         &self.schema
     }
 
-    /// The rows of one batch.
-    pub(crate) fn rows(&self, meta: &BatchMeta, plan: &Plan, values: Values<'_>) -> RecordBatch {
+    /// The rows of one batch, from its forecasts in scaled units, `[rows, horizon, targets]`.
+    pub(crate) fn rows(&self, meta: &BatchMeta, plan: &Plan, forecasts: &[f32]) -> RecordBatch {
         let windows = meta.time.len();
         let per_step = |window: usize| std::iter::repeat_n(window, self.horizon);
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
@@ -83,13 +72,16 @@ impl Table {
         columns.push(self.times(made));
         let steps = (0..windows).flat_map(|_| 1..=self.horizon as i32);
         columns.push(Arc::new(Int32Array::from_iter_values(steps)));
-        // A stream that was not made to be forecast does not know the times.
+        // A stream that was not made to be forecast knows neither the times nor what came.
         let targets = meta.target_time.iter().copied().chain(std::iter::repeat(None));
         columns.push(self.times(targets.take(windows * self.horizon)));
-        for target in 0..plan.scaling.targets.len() {
-            let raw = |values| self.unscaled(values, target, meta, plan);
-            columns.push(Arc::new(Float32Array::from(raw(values.forecasts))));
-            let known = raw(values.outcomes).into_iter().map(|v| (!v.is_nan()).then_some(v));
+        let (targets, rows) = (plan.scaling.targets.len(), windows * self.horizon);
+        for target in 0..targets {
+            let unscaled = self.unscaled(forecasts, target, meta, plan);
+            columns.push(Arc::new(Float32Array::from(unscaled)));
+            let outcomes = meta.outcomes.iter().copied().skip(target).step_by(targets);
+            let known = outcomes.map(|value| (!value.is_nan()).then_some(value));
+            let known = known.chain(std::iter::repeat(None)).take(rows);
             columns.push(Arc::new(known.collect::<Float32Array>()));
         }
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
@@ -100,14 +92,15 @@ impl Table {
     fn unscaled(&self, values: &[f32], target: usize, meta: &BatchMeta, plan: &Plan) -> Vec<f32> {
         let scaling = &plan.scaling;
         let values = values.iter().copied().skip(target).step_by(scaling.targets.len());
+        let raw = |value: f32, fit: &Fit| fit.invert(f64::from(value)) as f32;
         if scaling.by_series.is_empty() {
-            let unscale = Unscale::new(&scaling.targets[target].fit, self.kind);
-            return values.map(|value| unscale.raw(value)).collect();
+            let fit = &scaling.targets[target].fit;
+            return values.map(|value| raw(value, fit)).collect();
         }
         let series = meta.series.iter().map(|code| plan.panel.series[*code as usize].as_str());
-        let units = series.map(|name| Unscale::new(scaling.target_fit(name, target), self.kind));
-        let units = units.flat_map(|unscale| std::iter::repeat_n(unscale, self.horizon));
-        values.zip(units).map(|(value, unscale)| unscale.raw(value)).collect()
+        let fits = series.map(|name| scaling.target_fit(name, target));
+        let fits = fits.flat_map(|fit| std::iter::repeat_n(fit, self.horizon));
+        values.zip(fits).map(|(value, fit)| raw(value, fit)).collect()
     }
 
     fn times(&self, times: impl Iterator<Item = Option<i64>>) -> ArrayRef {
@@ -128,36 +121,10 @@ fn cross_section(scaling: &Scaling) -> CrossSection {
     scaling.targets.first().map(|target| target.cross_section).unwrap_or_default()
 }
 
-/// The way back to user units. Scaled values are rounded, so "no change" would come back as a tiny
-/// one; what stands in a batch for exact numbers that mean something comes back as those.
-#[derive(Clone)]
-struct Unscale<'a> {
-    fit: &'a Fit,
-    /// Scaled and raw.
-    exact: [(f32, f32); 3],
-}
-
-impl<'a> Unscale<'a> {
-    fn new(fit: &'a Fit, kind: TargetKind) -> Self {
-        let numbers = match kind {
-            TargetKind::Direction => [0.0, 1.0, -1.0],
-            TargetKind::Value | TargetKind::Return => [0.0; 3],
-        };
-        Unscale { fit, exact: numbers.map(|raw| (fit.apply_f32(raw), raw)) }
-    }
-
-    fn raw(&self, scaled: f32) -> f32 {
-        match self.exact.iter().find(|(value, _)| *value == scaled) {
-            Some((_, raw)) => *raw,
-            None => self.fit.invert(f64::from(scaled)) as f32,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_stage::{Curve, DataSchema};
+    use millstream_stage::DataSchema;
 
     fn check_refused(series: &str, time: &str, target: &str, expected: &str) {
         let schema = DataSchema {
@@ -175,18 +142,5 @@ mod tests {
     fn clashing_names_are_refused() {
         check_refused("symbol", "step", "y", "two columns named \"step\"");
         check_refused("y_forecast", "day", "y", "two columns named \"y_forecast\"");
-    }
-
-    #[test]
-    fn what_is_exactly_zero_is_written_as_zero() {
-        let fit = Fit { curve: Curve::Linear, offset: 0.000_731, scale: 0.021_37 };
-        let returns = Unscale::new(&fit, TargetKind::Return);
-        assert_eq!(returns.raw(fit.apply_f32(0.0)), 0.0);
-        // Without the exception it would be a tiny change.
-        assert_ne!(fit.invert(f64::from(fit.apply_f32(0.0))) as f32, 0.0);
-        let directions = Unscale::new(&fit, TargetKind::Direction);
-        for raw in [-1.0, 0.0, 1.0] {
-            assert_eq!(directions.raw(fit.apply_f32(raw)), raw);
-        }
     }
 }

@@ -146,6 +146,10 @@ pub struct BatchMeta {
     /// Time of each window's targets, step by step, where there is such a row; filled only for
     /// batches that are forecast, else empty.
     pub target_time: Vec<Option<i64>>,
+    /// What came of each window, `[windows, horizon, targets]` in user units, NaN where nobody knows;
+    /// filled as `target_time` is. The targets of the slot are scaled, and a series that is small
+    /// beside the others does not come back from that.
+    pub outcomes: Vec<f32>,
     /// Rows of a window in this batch: the layout's, or those of its longest window where the
     /// batch is padded on the right.
     pub lookback: usize,
@@ -155,8 +159,8 @@ impl BatchMeta {
     fn new(layout: BatchLayout) -> Self {
         let size = layout.batch_size;
         let (series, time) = (Vec::with_capacity(size), Vec::with_capacity(size));
-        let (target_time, lookback) = (Vec::new(), layout.lookback);
-        BatchMeta { tag: None, plan: None, series, time, target_time, lookback }
+        let (target_time, outcomes, lookback) = (Vec::new(), Vec::new(), layout.lookback);
+        BatchMeta { tag: None, plan: None, series, time, target_time, outcomes, lookback }
     }
 }
 

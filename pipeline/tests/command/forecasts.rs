@@ -51,6 +51,45 @@ fn a_return_is_called_a_return_and_the_time_it_is_for_is_there() {
 }
 
 #[test]
+fn outcomes_are_those_of_the_source_however_small_beside_others() {
+    let bench = Bench::with_csv(2, 80, "");
+    let table = std::fs::read_to_string(bench.path("prices.csv")).unwrap();
+    let shrunk = |line: &str| -> String {
+        let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
+        let factor = if cells[0] == "s01" { 1e-7 } else { 1e3 };
+        cells[2] = cells[2].parse::<f64>().map_or(cells[2].clone(), |x| (x * factor).to_string());
+        cells.join(",")
+    };
+    let table: Vec<String> = table.lines().map(shrunk).collect();
+    std::fs::write(bench.path("prices.csv"), table.join("\n")).unwrap();
+    let trained = bench.json(&["train", "--json"]);
+    let warnings = trained["warnings"].to_string();
+    assert!(warnings.contains("close: most changes in 1 of 2 series (s01) are lost"), "{warnings}");
+    let source: BTreeMap<(&str, &str), f32> = table[1..]
+        .iter()
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .map(|cells| ((cells[0], cells[1]), cells[2].parse().unwrap()))
+        .collect();
+    let rows = bench.forecasts(&[]);
+    let known: Vec<_> = rows.iter().filter(|row| !row["close"].is_empty()).collect();
+    assert!(known.iter().any(|row| row["symbol"] == "s01"));
+    for row in known {
+        let came = source[&(row["symbol"].as_str(), row["target_time"].as_str())];
+        assert_eq!(row["close"].parse::<f32>().unwrap(), came, "{row:?}");
+    }
+}
+
+#[test]
+fn a_model_of_a_run_that_was_interrupted_is_called_so() {
+    let bench = Bench::with_csv(6, 80, "");
+    let run = bench.interrupted(&["train", "--set", "train.epochs=10000"]);
+    let warnings = bench.json(&["predict", "--json", "--run", &run])["warnings"].to_string();
+    assert!(warnings.contains("has not come to its end; this is its best model"), "{warnings}");
+    bench.json(&["train", "--json"]);
+    assert_eq!(bench.json(&["predict", "--json"])["warnings"].to_string(), "[]");
+}
+
+#[test]
 fn the_end_of_the_test_part_is_the_end_of_the_forecasts() {
     let split = "[split]\ntrain_end = \"2020-02-20\"\nvalidation_end = \"2020-03-01\"\n\
                  test_end = \"2020-03-08\"\n";
