@@ -80,6 +80,9 @@ impl Filler {
             Padding::Right => (0..count).map(|i| index.at(position(i)).rows()).max().unwrap_or(0),
             Padding::None | Padding::Left => layout.lookback,
         };
+        meta.target_time.clear();
+        meta.outcomes.clear();
+        meta.last_known.clear();
         meta.series.resize(count, 0);
         meta.time.resize(count, 0);
 
@@ -157,8 +160,7 @@ impl Filler {
 }
 
 impl Filler {
-    /// Notes when what the windows of a batch forecast comes, and what came; past the end of a series
-    /// nobody knows.
+    /// Notes what came of the windows of a batch, in user units.
     pub(crate) fn note_outcomes(
         &self,
         slot: &mut BatchSlot,
@@ -167,19 +169,30 @@ impl Filler {
         batches: &Batches,
         batch: u64,
     ) {
-        let BatchMeta { target_time, outcomes, .. } = &mut slot.meta;
-        target_time.clear();
-        outcomes.clear();
+        let BatchMeta { outcomes, last_known, .. } = &mut slot.meta;
+        for place in batches.places(batch) {
+            let window = index.at(batches.position(place));
+            let from = outcomes.len();
+            outcomes.resize(from + self.layout.labels(), f32::NAN);
+            rows.outcomes.copy(window.row, window.series_end, &mut outcomes[from..]);
+            last_known.extend_from_slice(rows.outcomes.last(window.row, window.series));
+        }
+    }
+
+    /// Notes the times that the windows of a batch forecast, `None` past the end of a series.
+    pub(crate) fn target_times(
+        &self,
+        slot: &mut BatchSlot,
+        rows: &Rows,
+        index: &WindowIndex,
+        batches: &Batches,
+        batch: u64,
+    ) {
+        let times = &mut slot.meta.target_time;
         for place in batches.places(batch) {
             let window = index.at(batches.position(place));
             let targets = window.row + 1..=window.row + self.layout.horizon;
-            let time = |row| (row < window.series_end).then(|| rows.times()[row]);
-            target_time.extend(targets.map(time));
-            if let Some(labels) = &rows.outcomes {
-                let from = outcomes.len();
-                outcomes.resize(from + self.layout.labels(), f32::NAN);
-                labels.copy(window.row, window.series_end, &mut outcomes[from..]);
-            }
+            times.extend(targets.map(|row| (row < window.series_end).then(|| rows.times()[row])));
         }
     }
 }

@@ -110,7 +110,14 @@ pub fn fit(
                 |columns: &[ColumnScaling]| columns.iter().map(|c| c.fit.clone()).collect();
             let fits = SeriesFits {
                 features: features.unwrap_or_else(|| common(&scaling.features)),
-                targets: targets.unwrap_or_else(|| common(&scaling.targets)),
+                target_means: match &targets {
+                    Some(own) => own.iter().map(|fitting| fitting.mean).collect(),
+                    None => scaling.targets.iter().map(|column| column.mean).collect(),
+                },
+                targets: match targets {
+                    Some(own) => own.into_iter().map(|fitting| fitting.fit).collect(),
+                    None => common(&scaling.targets),
+                },
             };
             scaling.by_series.insert(panel.schema().series[series.code as usize].clone(), fits);
         }
@@ -125,7 +132,7 @@ struct Targets {
     columns: Vec<ColumnScaling>,
     spread: Vec<Spread>,
     /// By series, where it has its own.
-    own: Vec<Option<Vec<Fit>>>,
+    own: Vec<Option<Vec<Fitting>>>,
 }
 
 fn check_targets(panel: &Panel, targets: &[(usize, Recipe)]) -> Result<(), NormalizeError> {
@@ -217,7 +224,9 @@ impl Data<'_> {
         // Labels that are a column's values have its moments, and need not be collected.
         let of_column = |target: usize| {
             let (at, recipe) = &targets[target];
+            // Of logarithms there are no moments of the values themselves, whose mean is wanted.
             let plain = kind == TargetKind::Value
+                && recipe.method != ScaleMethod::Log1p
                 && [cross_section, recipe.cross_section] == [CrossSection::None; 2]
                 && is_fitted_by_moments(recipe.method);
             Some(Fitting::of_moments(recipe.method, moments.filter(|_| plain)?, *at))
@@ -244,9 +253,9 @@ impl Data<'_> {
         let own = |series: &SeriesRows| {
             let fit = |target: usize| {
                 let values = |target| values(std::slice::from_ref(series), target);
-                per_series(target).then(|| own_fit(methods[target].0, &mut values(target)))?
+                per_series(target).then(|| own_fitting(methods[target].0, &mut values(target)))?
             };
-            or_common((0..targets.len()).map(fit).collect(), &common)
+            or_common((0..targets.len()).map(fit).collect(), common.iter().cloned())
         };
         let columns = schema.targets.iter().zip(&common).map(|(name, fitting)| ColumnScaling {
             cross_section,
@@ -283,7 +292,7 @@ impl Data<'_> {
                     None
                 }
             });
-            or_common(fits.collect(), common)
+            or_common(fits.collect(), common.iter().map(|fitting| fitting.fit.clone()))
         };
         self.series.par_iter().map(own).collect()
     }
@@ -307,18 +316,18 @@ fn is_fitted_by_moments(method: ScaleMethod) -> bool {
 
 /// The fit of one series; none where it has no spread to go by.
 pub(crate) fn own_fit(method: ScaleMethod, values: &mut [f32]) -> Option<Fit> {
-    let fitting = fit_values(method, values);
-    (fitting.spread == Spread::Some).then_some(fitting.fit)
+    own_fitting(method, values).map(|fitting| fitting.fit)
 }
 
-/// Fits of a series, filled up with those of the columns; `None` where it has none of its own.
-fn or_common(own: Vec<Option<Fit>>, common: &[Fitting]) -> Option<Vec<Fit>> {
-    own.iter().any(Option::is_some).then(|| {
-        own.into_iter()
-            .zip(common)
-            .map(|(own, all)| own.unwrap_or_else(|| all.fit.clone()))
-            .collect()
-    })
+fn own_fitting(method: ScaleMethod, values: &mut [f32]) -> Option<Fitting> {
+    Some(fit_values(method, values)).filter(|fitting| fitting.spread == Spread::Some)
+}
+
+/// What a series has of its own, filled up with what is common; `None` where it has nothing.
+fn or_common<T>(own: Vec<Option<T>>, common: impl Iterator<Item = T>) -> Option<Vec<T>> {
+    let has_own = own.iter().any(Option::is_some);
+    let filled = own.into_iter().zip(common).map(|(own, common)| own.unwrap_or(common));
+    has_own.then(|| filled.collect())
 }
 
 fn column_place(names: &[String], name: &str) -> usize {

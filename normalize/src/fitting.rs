@@ -19,7 +19,7 @@ const WHOLE: f64 = (1u32 << f32::MANTISSA_DIGITS) as f64;
 pub(crate) enum Spread {
     Some,
     Constant,
-    /// Constant, but so large that a change may have been rounded away before it came here.
+    /// Constant, but so large or small that a change may have been rounded away before it came here.
     Rounded,
     NoValue,
 }
@@ -27,7 +27,10 @@ pub(crate) enum Spread {
 impl Spread {
     /// Of a column whose values all are this one.
     pub(crate) fn none_around(value: f64) -> Self {
-        if value.abs() < WHOLE { Spread::Constant } else { Spread::Rounded }
+        // The smallest numbers have fewer digits the smaller they are.
+        let is_exact =
+            value == 0.0 || value.abs() > f64::from(f32::MIN_POSITIVE) / f64::from(f32::EPSILON);
+        if is_exact && value.abs() < WHOLE { Spread::Constant } else { Spread::Rounded }
     }
 }
 

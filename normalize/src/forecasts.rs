@@ -5,7 +5,9 @@
 use crate::{
     error::NormalizeError,
     listing::list,
+    moments::is_known,
     rows::Rows,
+    spans::PanelRows,
     split::{Part, Span},
     stage::ForecastTimes,
     windows::{Shape, WindowIndex},
@@ -53,6 +55,22 @@ pub(crate) fn without_own_scale(
     ))
 }
 
+/// Says which inputs of the model have no value in any row.
+fn without_value(panel: &Panel, scaling: &Scaling) -> Option<String> {
+    const LISTED: usize = 5;
+    let (names, rows) = (&panel.schema().columns, PanelRows::new(panel));
+    let is_empty = |name: &&str| {
+        let at = names.iter().position(|column| column == name);
+        at.is_some_and(|at| rows.rows(0..rows.len()).all(|row| !is_known(row[at])))
+    };
+    let inputs = scaling.features.iter().map(|column| column.name.as_str());
+    let empty: Vec<&str> = inputs.filter(is_empty).collect();
+    (!empty.is_empty()).then(|| {
+        let columns = list(&empty, LISTED);
+        format!("{columns}: no value in any row, though the model is shown it; forecasts are made without")
+    })
+}
+
 impl Forecasts<'_> {
     /// The windows, and what the user should know of them.
     pub(crate) fn windows(
@@ -62,6 +80,7 @@ impl Forecasts<'_> {
         shape: Shape,
     ) -> Result<(WindowIndex, Vec<String>), NormalizeError> {
         let (series, mut warnings) = self.series(&panel.schema().series)?;
+        warnings.extend(without_value(panel, self.scaling));
         warnings.extend(without_own_scale(self.scaling, &panel.schema().series, &series));
         let index = match self.times {
             ForecastTimes::TestPart => {

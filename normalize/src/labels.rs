@@ -19,8 +19,10 @@ pub(crate) struct Labels {
     horizon: usize,
     /// `[rows, targets]`, or `[rows, horizon, targets]` where a row holds its window's labels.
     values: Vec<f32>,
-    /// What "no change" is in scaled units, by target, or by series and target; empty for values.
+    /// What "no change" is, by target, or by series and target; empty for values.
     unchanged: Vec<f32>,
+    /// Of values, `[rows, targets]`: each where it was last known; empty where none is missing.
+    last_known: Vec<f32>,
 }
 
 impl Labels {
@@ -39,6 +41,7 @@ impl Labels {
             horizon: schema.horizon,
             values: columns,
             unchanged: Vec::new(),
+            last_known: Vec::new(),
         };
         if labels.kind == TargetKind::Value {
             labels
@@ -48,11 +51,30 @@ impl Labels {
                 .for_each(|value| *value = known(*value));
         } else {
             labels.values = outcomes(&labels.values, series, targets, schema);
+            labels.unchanged = vec![0.0; targets];
         }
         if cross_section != CrossSection::None {
             labels.cross(series, times, cross_section);
         }
+        labels.find_last_known(series);
         labels
+    }
+
+    /// Looks up, for every row, what a missing value was when it was last there.
+    fn find_last_known(&mut self, series: &[SeriesRows]) {
+        if self.kind != TargetKind::Value || self.values.par_iter().all(|value| !value.is_nan()) {
+            return;
+        }
+        let mut last_known = self.values.clone();
+        let targets = self.targets;
+        by_series(&mut last_known, series, targets).into_par_iter().for_each(|(_, values)| {
+            for at in targets..values.len() {
+                if values[at].is_nan() {
+                    values[at] = values[at - targets];
+                }
+            }
+        });
+        self.last_known = last_known;
     }
 
     /// Values of one row.
@@ -103,6 +125,7 @@ impl Labels {
                 }
             }
         });
+        self.find_last_known(series);
         if self.kind != TargetKind::Value {
             let codes = 0..names.series.len() as u32;
             let unchanged = |fit: &Fit| fit.apply_f32(0.0);
@@ -138,7 +161,11 @@ impl Labels {
     /// What a naive forecast of the window that ends at `row` says: nothing changes.
     pub(crate) fn last(&self, row: usize, series: u32) -> &[f32] {
         match self.kind {
-            TargetKind::Value => &self.values[row * self.targets..][..self.targets],
+            TargetKind::Value => {
+                let values =
+                    if self.last_known.is_empty() { &self.values } else { &self.last_known };
+                &values[row * self.targets..][..self.targets]
+            }
             _ if self.unchanged.len() == self.targets => &self.unchanged,
             _ => &self.unchanged[series as usize * self.targets..][..self.targets],
         }

@@ -120,7 +120,7 @@ impl Prepared {
         if next.is_gone() {
             return Ok(None);
         }
-        let rows = Rows::with_outcomes(panel, schema, scaling)?;
+        let rows = Rows::new(panel, schema, scaling)?;
         let shape = Shape::of(schema, &settings.fit.window);
         let (index, warnings) = forecasts.windows(panel, &rows, shape)?;
         let LeftOut { missing_reference, missing_input, .. } = index.left_out();

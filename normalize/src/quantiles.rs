@@ -26,7 +26,7 @@ pub(crate) fn fit_values(method: ScaleMethod, values: &mut [f32]) -> Fitting {
         ScaleMethod::Log1p => {
             let logs = values.iter().map(|x| f64::from(Curve::Log1p.apply(f64::from(*x)) as f32));
             let (offset, scale) = mean_and_deviation(logs);
-            Fitting::affine(Curve::Log1p, offset, scale, Curve::Log1p.invert(offset))
+            Fitting::affine(Curve::Log1p, offset, scale, mean)
         }
         ScaleMethod::Robust => {
             values.sort_unstable_by(f32::total_cmp);

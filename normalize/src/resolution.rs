@@ -11,7 +11,7 @@ use crate::{
 };
 use millstream_stage::{ColumnScaling, CrossSection, Fit, Panel, Reference, Scaling, TargetKind};
 use rayon::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// A change of fewer steps of 32 bits than this is mostly rounding.
 const STEPS: f32 = 8.0;
@@ -21,9 +21,6 @@ const PAIRS: usize = 1 << 13;
 
 /// Pairs of a series that are looked at, at least.
 const PAIRS_OF_SERIES: usize = 16;
-
-/// Changes that a series must have shown before it is judged by them.
-const FEWEST: u32 = 4;
 
 /// Columns and series that a line names.
 const LISTED: usize = 5;
@@ -60,18 +57,23 @@ pub(crate) fn lost_changes(panel: &Panel, scaling: &Scaling, kind: TargetKind) -
     let columns = columns(panel, scaling, kind);
     let (rows, series) = (PanelRows::new(panel), spans::series(panel));
     let pairs = (PAIRS / series.len().max(1)).max(PAIRS_OF_SERIES);
-    let lost: BTreeSet<(Lost, usize, u32)> = series
+    let mut lost: Vec<(Lost, usize, u32)> = series
         .par_iter()
         .flat_map_iter(|series| {
             let found = lost_in(&rows, series, pairs, &columns);
             found.into_iter().map(|(lost, column)| (lost, columns[column].at, series.code))
         })
         .collect();
+    lost.sort_unstable();
+    lost.dedup();
+    // By the series in which they do, the columns that lose them.
+    let mut groups: BTreeMap<(Lost, Vec<u32>), Vec<usize>> = BTreeMap::new();
+    for column in lost.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let codes = column.iter().map(|(.., code)| *code).collect();
+        groups.entry((column[0].0, codes)).or_default().push(column[0].1);
+    }
     let names = panel.schema();
-    let line = |kind: Lost| {
-        let of_kind: Vec<_> = lost.iter().filter(|(lost, ..)| *lost == kind).collect();
-        let columns: BTreeSet<usize> = of_kind.iter().map(|(_, column, _)| *column).collect();
-        let codes: BTreeSet<u32> = of_kind.iter().map(|(.., code)| *code).collect();
+    let line = |((kind, codes), columns): ((Lost, Vec<u32>), Vec<usize>)| {
         let columns =
             list(&columns.iter().map(|at| &names.columns[*at]).collect::<Vec<_>>(), LISTED);
         let which = match names.series_column {
@@ -81,7 +83,7 @@ pub(crate) fn lost_changes(panel: &Panel, scaling: &Scaling, kind: TargetKind) -
                 format!(" in {} of {} series ({})", of.len(), series.len(), list(&of, LISTED))
             }
         };
-        (!of_kind.is_empty()).then(|| match kind {
+        match kind {
             Lost::InThePanel => format!(
                 "{columns}: most changes{which} are below what 32 bits tell apart at values of that size; \
                  subtract a constant from the column in the source, or give its changes as a column"
@@ -90,9 +92,11 @@ pub(crate) fn lost_changes(panel: &Panel, scaling: &Scaling, kind: TargetKind) -
                 "{columns}: most changes{which} are lost beside the scale of the whole column; \
                  set scale.per = \"series\""
             ),
-        })
+        }
     };
-    [Lost::InThePanel, Lost::ByScaling].into_iter().filter_map(line).collect()
+    let left = groups.len().saturating_sub(LISTED);
+    let more = (left > 0).then(|| format!("{left} more groups of columns lose changes likewise"));
+    groups.into_iter().take(LISTED).map(line).chain(more).collect()
 }
 
 fn columns<'a>(panel: &'a Panel, scaling: &'a Scaling, kind: TargetKind) -> Vec<Column<'a>> {
@@ -154,7 +158,7 @@ impl Changes {
     }
 
     fn lost(&self) -> Option<Lost> {
-        let is_most = |count: u32| self.all >= FEWEST && count > self.all / 2;
+        let is_most = |count: u32| count > self.all / 2;
         match (is_most(self.lost_in_the_panel), is_most(self.lost_by_scaling)) {
             (true, _) => Some(Lost::InThePanel),
             (_, true) => Some(Lost::ByScaling),
@@ -222,6 +226,8 @@ mod tests {
         check([6e4, 3e-5], 0.05, feature, &[lost]);
         let rounded = "y: most changes in 2 of 2 series (big, small) are below what 32 bits tell";
         check([1e9, 2e9], 1e-7, feature, &[rounded]);
+        // Few changes are left, and those are steps of 32 bits.
+        check([1e15, 2e15], 1e-7, feature, &[rounded]);
         // Nothing of it is left to be seen: the values are all the same.
         let constant = "y: constant over the training rows as far as 32 bits tell";
         check([1e9, 1e9], 1e-9, feature, &[constant]);

@@ -12,8 +12,6 @@ pub(crate) struct Copied {
     targets: usize,
     /// Steps whose outcomes stand in a row; 1 where those are the rows after it.
     steps: usize,
-    /// How often they do: scaled, and for a forecast in user units too.
-    copies: usize,
 }
 
 impl Copied {
@@ -24,7 +22,6 @@ impl Copied {
             channels: channels(panel.schema().inputs, wanted.scale.missing),
             targets: wanted.target.columns.len(),
             steps: steps(wanted.target.kind, wanted.window.horizon.get()),
-            copies: 1,
         }
     }
 
@@ -35,7 +32,6 @@ impl Copied {
             channels: channels(scaling.features.len(), scaling.missing),
             targets: scaling.targets.len(),
             steps: steps(schema.target_kind, schema.horizon),
-            copies: 2,
         }
     }
 
@@ -64,7 +60,8 @@ impl Copied {
     }
 
     fn label_bytes(&self) -> u128 {
-        let values = self.rows as u128 * self.targets as u128 * self.copies as u128;
+        // Once scaled, and once in user units.
+        let values = self.rows as u128 * self.targets as u128 * 2;
         values.saturating_mul(self.steps as u128).saturating_mul(size_of::<f32>() as u128)
     }
 
@@ -75,7 +72,7 @@ impl Copied {
         if needed <= room {
             return Ok(());
         }
-        let Copied { rows, channels, targets, steps, .. } = *self;
+        let Copied { rows, channels, targets, steps } = *self;
         let step = labels / steps as u128;
         let fits = room.saturating_sub(inputs) / 2 / step.max(1);
         let (what, instead) = if fits > 0 {
@@ -103,7 +100,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_what_would() {
         let check = |steps: usize, rows: usize, expected: Option<&str>| {
-            let copied = Copied { rows, channels: 10, targets: 2, steps, copies: 1 };
+            let copied = Copied { rows, channels: 10, targets: 2, steps };
             let found = copied.check(1_000_000).err().map(|error| error.to_string());
             match expected {
                 None => assert_eq!(found, None),
@@ -111,8 +108,8 @@ mod tests {
             }
         };
         check(5, 1000, None);
-        check(1000, 1000, Some("set window.horizon to 59 or less"));
+        check(1000, 1000, Some("set window.horizon to 29 or less"));
         check(i64::MAX as usize, 1000, Some("takes more than 1000 EB of memory"));
-        check(1, 1_000_000, Some("1000000 rows of 10 values takes 56.0 MB"));
+        check(1, 1_000_000, Some("1000000 rows of 10 values takes 64.0 MB"));
     }
 }

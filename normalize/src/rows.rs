@@ -28,8 +28,8 @@ pub struct Rows {
     /// Parts of a batch besides inputs and labels.
     pub extras: Extras,
     pub(crate) labels: Labels,
-    /// The labels in user units, where they are asked for.
-    pub(crate) outcomes: Option<Labels>,
+    /// The labels in user units.
+    pub(crate) outcomes: Labels,
     pub(crate) references: Option<References>,
     pub(crate) times: Vec<i64>,
     pub(crate) series: Vec<SeriesRows>,
@@ -63,28 +63,6 @@ impl Rows {
         schema: &DataSchema,
         scaling: &Scaling,
     ) -> Result<Self, NormalizeError> {
-        Rows::make(panel, schema, scaling, false)
-    }
-
-    /// As [`new`](Self::new), with outcomes in user units beside the scaled labels: for rows that are
-    /// forecast.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn with_outcomes(
-        panel: &Panel,
-        schema: &DataSchema,
-        scaling: &Scaling,
-    ) -> Result<Self, NormalizeError> {
-        Rows::make(panel, schema, scaling, true)
-    }
-
-    fn make(
-        panel: &Panel,
-        schema: &DataSchema,
-        scaling: &Scaling,
-        with_outcomes: bool,
-    ) -> Result<Self, NormalizeError> {
         let names = &panel.schema().columns;
         let find = |name: &str| names.iter().position(|column| column == name);
         let place = |name: &String| {
@@ -114,7 +92,7 @@ impl Rows {
         let (count, names) = (columns.targets.len(), panel.schema());
         let kind = scaling.targets.first().map(|c| c.cross_section).unwrap_or_default();
         let labels = Labels::raw(targets, &series, &times, count, schema, kind);
-        let outcomes = with_outcomes.then(|| labels.clone());
+        let outcomes = labels.clone();
         let labels = labels.scale(&series, names, scaling);
         for column in &scaling.features {
             if let Reference::Column(name) = &column.reference {

@@ -128,8 +128,11 @@ impl Stage for Normalize {
                 tracing::trace_span!("fill").in_scope(|| {
                     pool.install(|| filler.fill(&mut slot, &rows, index, &pass.batches, batch));
                 });
-                if pass.phase == Phase::Predict {
+                if pass.phase != Phase::Train {
                     filler.note_outcomes(&mut slot, &rows, index, &pass.batches, batch);
+                }
+                if pass.phase == Phase::Predict {
+                    filler.target_times(&mut slot, &rows, index, &pass.batches, batch);
                 }
                 slot.meta.tag = Some(Tag { epoch: pass.epoch, phase: pass.phase, index: batch });
                 slot.meta.plan = Some(Arc::clone(&plan));

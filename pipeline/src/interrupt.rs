@@ -103,6 +103,13 @@ pub(crate) fn on_interrupt(common: &Common) -> Result<Receiver<()>, Failure> {
     Ok(receiver)
 }
 
+/// A file that grows beyond `ulimit -f` is then an error of the write, which has a name and a place,
+/// and not the end of the process without a word.
+pub(crate) fn ignore_file_size_limits() {
+    // SAFETY: nothing is called when the signal comes.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 fn hear(mut signals: PipeReader, line: &Sender<()>, voice: Voice) {
     let mut signal = [0];
     // The pipe is never closed, and a read of it has no other reason to fail.

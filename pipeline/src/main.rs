@@ -53,6 +53,7 @@ use train::Trained;
 
 fn main() {
     memory::keep_freed();
+    interrupt::ignore_file_size_limits();
     ending::tell_panics_without_secrets();
     // Nothing that a panic left half done is looked at again.
     let code = catch_unwind(AssertUnwindSafe(command)).unwrap_or(Code::Other as u8);

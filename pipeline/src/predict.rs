@@ -36,7 +36,7 @@ pub(crate) struct Predicted {
     pub(crate) skipped: u64,
     #[serde(serialize_with = "some_path_as_text")]
     pub(crate) output: Option<PathBuf>,
-    /// Of the rows, those that forecast a time which the data has not reached.
+    /// Of the rows, those that forecast past the last row of their series.
     pub(crate) to_come: u64,
     #[serde(skip)]
     pub(crate) stages: Vec<StageReport>,
@@ -94,13 +94,13 @@ pub(crate) fn predict(args: &PredictArgs, watch: Watch<'_>) -> Result<Predicted,
         return Err(Failure::settings(PredictSettingsError::NoModel { run, can_go_on }));
     }
     watch.display.say(&format!("run       {}", run.display()));
+    let (mut settings, changes) = run_dir::settings_of(&run, &args.common.set)?;
     if !run_dir::has_final_report(&run) {
         watch.warnings.warn(format!(
             "{} has not come to its end; this is its best model so far",
             run.display()
         ));
     }
-    let (mut settings, changes) = run_dir::settings_of(&run, &args.common.set)?;
     if let Some(change) = changes.iter().find(|change| is_of_the_model(change)) {
         let change = change.to_string();
         return Err(Failure::settings(PredictSettingsError::OfTheModel { change }));
@@ -211,7 +211,7 @@ impl Predicted {
         let output = self.output.as_ref()?.display();
         let to_come = match self.to_come {
             0 => String::new(),
-            rows => format!(", {} of them for times still to come", grouped(rows)),
+            rows => format!(", {} of them past the end of their series", grouped(rows)),
         };
         Some(format!("{rows} forecasts of {series} series in {output}{to_come}"))
     }

@@ -138,8 +138,8 @@ pub(crate) fn lock(run: &Path) -> Result<RunLock, Failure> {
     Ok(RunLock::take(run, &command())?)
 }
 
-/// What others are told is at work: the program and its command. Flags may hold passwords.
-fn command() -> String {
+/// What is at work: the program and its command. Flags may hold passwords.
+pub(crate) fn command() -> String {
     let command = std::env::args_os().nth(1).unwrap_or_default();
     format!("millstream {}", command.to_string_lossy())
 }

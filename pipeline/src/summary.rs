@@ -23,6 +23,7 @@ pub(crate) fn table(report: &Report<'_>) -> String {
     for stage in &report.stages {
         line(&mut out, &stage_line(stage));
     }
+    line(&mut out, "rows/s: rows of the table for the loader, windows for the others");
     line(&mut out, "");
     line(
         &mut out,
@@ -75,6 +76,9 @@ fn figures(out: &mut String, report: &Report<'_>) {
     line(out, "");
     line(out, "ic: correlation across series at a time, averaged over times, steps, targets");
     line(out, sign_note(report.target_kind));
+    if let Some(epoch) = report.best_epoch {
+        line(out, &format!("after training: the weights of epoch {epoch}, which validated best"));
+    }
 }
 
 /// What the last column counts.

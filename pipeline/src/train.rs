@@ -37,7 +37,7 @@ const NOTHING_SAVED: &str = "interrupted before the first step; nothing was save
 
 /// How a run that was interrupted is gone on with.
 pub(crate) fn go_on_later(run: &Path) -> String {
-    format!("go on with: millstream train --resume {}", run.display())
+    format!("go on with: {} --resume {}", run_dir::command(), run.display())
 }
 
 /// Trains into a new run directory, or goes on with an interrupted run.

@@ -48,7 +48,7 @@ pub struct PredictReport {
     pub series: u64,
     /// Series too short for a single window.
     pub skipped: u64,
-    /// Of the rows, those whose time the data has not reached.
+    /// Of the rows, those past the last one of their series.
     pub to_come: u64,
     /// The file; `None` when the line was interrupted, and nothing was left.
     pub output: Option<PathBuf>,

@@ -234,7 +234,7 @@ fn fitted_by_series() -> Contract {
         Fit { curve: Curve::Log1p, offset: 1.0, scale: 0.5 },
         Fit { curve: Curve::Linear, offset: 100.0, scale: -20.0 },
     ];
-    let fits = SeriesFits { features: vec![Fit::IDENTITY; 2], targets };
+    let fits = SeriesFits { features: vec![Fit::IDENTITY; 2], targets, ..SeriesFits::default() };
     contract.scaling.by_series.insert("AAA".into(), fits);
     contract
 }

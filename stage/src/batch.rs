@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | inputs | `[batch, lookback, features]` | scaled |
 //! | targets | `[batch, horizon, targets]` | scaled |
-//! | last | `[batch, targets]` | each target's last known value, scaled; of changes, "none": the naive forecast |
+//! | last | `[batch, targets]` | each target's last known value, scaled, NaN where it has none; of changes, "none": the naive forecast |
 //! | lengths | `[batch]` | where windows are padded: rows of each that are real |
 //! | mask | `[batch, lookback]` | likewise: 1 for a real row, 0 for padding |
 //! | segments | `[batch, lookback]` | where a segment column travels along: its small integers |
@@ -75,8 +75,10 @@ impl BatchLayout {
     /// Bytes of a slot, but for what aligns its parts.
     #[must_use]
     pub fn bytes(&self) -> u128 {
-        // The batch's times and series codes lie beside its values.
-        let beside = (size_of::<u32>() + size_of::<i64>()) as u128;
+        // The batch's times and series codes lie beside its values, and its outcomes once more.
+        let [horizon, targets] = [self.horizon, self.targets].map(|n| n as u128);
+        let labels = (horizon + 1).saturating_mul(targets).saturating_mul(size_of::<f32>() as u128);
+        let beside = labels.saturating_add((size_of::<u32>() + size_of::<i64>()) as u128);
         (self.window_bytes().saturating_add(beside)).saturating_mul(self.batch_size as u128)
     }
 
@@ -147,9 +149,11 @@ pub struct BatchMeta {
     /// batches that are forecast, else empty.
     pub target_time: Vec<Option<i64>>,
     /// What came of each window, `[windows, horizon, targets]` in user units, NaN where nobody knows;
-    /// filled as `target_time` is. The targets of the slot are scaled, and a series that is small
-    /// beside the others does not come back from that.
+    /// empty in batches that are learned from. The targets of the slot are scaled, and a series that
+    /// is small beside the others does not come back from that.
     pub outcomes: Vec<f32>,
+    /// The `last` of the slot, `[windows, targets]`, likewise in user units.
+    pub last_known: Vec<f32>,
     /// Rows of a window in this batch: the layout's, or those of its longest window where the
     /// batch is padded on the right.
     pub lookback: usize,
@@ -159,8 +163,16 @@ impl BatchMeta {
     fn new(layout: BatchLayout) -> Self {
         let size = layout.batch_size;
         let (series, time) = (Vec::with_capacity(size), Vec::with_capacity(size));
-        let (target_time, outcomes, lookback) = (Vec::new(), Vec::new(), layout.lookback);
-        BatchMeta { tag: None, plan: None, series, time, target_time, outcomes, lookback }
+        BatchMeta {
+            tag: None,
+            plan: None,
+            series,
+            time,
+            target_time: Vec::new(),
+            outcomes: Vec::with_capacity(size * layout.labels()),
+            last_known: Vec::with_capacity(size * layout.targets),
+            lookback: layout.lookback,
+        }
     }
 }
 

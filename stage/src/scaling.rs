@@ -95,7 +95,8 @@ pub struct ColumnScaling {
     /// Scaled inputs are kept within plus and minus this; targets never are.
     #[serde(default)]
     pub clip: Option<f64>,
-    /// The column's mean over the training rows, in raw units.
+    /// The column's mean over the training rows, in raw units; of an input that is scaled by its
+    /// logarithm, the mean of that, taken back.
     pub mean: f64,
 }
 
@@ -106,6 +107,9 @@ pub struct SeriesFits {
     pub features: Vec<Fit>,
     /// One entry per target column.
     pub targets: Vec<Fit>,
+    /// The mean of each target over the training rows of the series, in raw units.
+    #[serde(default)]
+    pub target_means: Vec<f64>,
 }
 
 /// Every column's scaling: what `scaler.json` keeps.
@@ -180,6 +184,14 @@ impl Scaling {
         own.unwrap_or(&self.targets[target].fit)
     }
 
+    /// The mean of target number `target` over the training rows: those of this series, if it was
+    /// scaled by itself.
+    #[must_use]
+    pub fn target_mean(&self, series: &str, target: usize) -> f64 {
+        let own = self.by_series.get(series).and_then(|fits| fits.target_means.get(target));
+        *own.unwrap_or(&self.targets[target].mean)
+    }
+
     /// Whether all targets of all series have one affine scaling per column, so that errors in
     /// scaled and in raw units are proportional.
     #[must_use]
@@ -234,10 +246,15 @@ mod tests {
             ..Scaling::default()
         };
         assert!(scaling.has_affine_targets());
-        let fits = SeriesFits { features: Vec::new(), targets: vec![own.clone()] };
+        let fits = SeriesFits {
+            features: Vec::new(),
+            targets: vec![own.clone()],
+            target_means: vec![7.0],
+        };
         scaling.by_series.insert("a".into(), fits);
         assert_eq!(scaling.target_fit("a", 0), &own);
         assert_eq!(scaling.target_fit("b", 0).offset, 1.0);
+        assert_eq!([scaling.target_mean("a", 0), scaling.target_mean("b", 0)], [7.0, 1.0]);
         assert!(!scaling.has_affine_targets());
     }
 }

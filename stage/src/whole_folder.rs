@@ -50,17 +50,18 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
 /// It cannot be renamed or synced. The folder that was there stays, at its place or, after
 /// [`restore_folder`], again at its place.
 pub fn replace_folder(new: &Path, place: &Path) -> io::Result<()> {
-    let old = match renameat_with(CWD, new, CWD, place, RenameFlags::EXCHANGE) {
-        Ok(()) => new.to_owned(),
-        Err(Errno::NOENT) if !place.exists() => {
-            fs::rename(new, place)?;
-            return sync_folder(folder_of(place));
-        }
+    if !place.exists() {
+        fs::rename(new, place)?;
+        return sync_folder(folder_of(place));
+    }
+    match renameat_with(CWD, new, CWD, place, RenameFlags::EXCHANGE) {
+        Ok(()) => {}
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return replace_aside(new, place),
         Err(error) => return Err(error.into()),
-    };
+    }
     sync_folder(folder_of(place))?;
-    remove(&old);
+    // What was there has the other name now.
+    remove(new);
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 use crate::{
     correlation::Sections,
     metrics::{Figures, Sums, Tally},
+    pass::RawOutcomes,
 };
 use millstream_stage::{Fit, Plan, TargetKind};
 use std::cmp::Ordering;
@@ -20,6 +21,9 @@ pub(crate) struct Kept<'a> {
     pub(crate) outcomes: &'a Tensor,
     /// `[targets, windows]`: "no change"; NaN where that is unknown.
     pub(crate) last: &'a Tensor,
+    /// The last two in user units. Whoever makes his own batches may leave it out; they are then
+    /// brought back from what is scaled.
+    pub(crate) raw: &'a RawOutcomes,
     /// Series code of each window.
     pub(crate) series: &'a [u32],
     /// Time of each window's last row.
@@ -37,6 +41,7 @@ pub(crate) enum Forecaster {
 }
 
 /// A number of every window, in both units.
+#[derive(Clone)]
 struct Column {
     scaled: Vec<f32>,
     raw: Vec<f64>,
@@ -45,13 +50,11 @@ struct Column {
 /// One target, for all windows of a pass.
 struct Target<'a> {
     kind: TargetKind,
-    /// The mean of the training rows, raw.
-    mean: f64,
-    /// One for all series, or one each.
-    fits: Vec<&'a Fit>,
+    /// The mean of the training rows, raw, and the scaling: one for all series, or one each.
+    units: Vec<(f64, &'a Fit)>,
     series: &'a [u32],
     /// See [`Kept::last`].
-    last: Vec<f32>,
+    last: Column,
 }
 
 /// The figures of each of these forecasters.
@@ -63,7 +66,7 @@ pub(crate) fn judge(plan: &Plan, kept: &Kept<'_>, forecasters: &[Forecaster]) ->
         let target = Target::new(plan, kept, number);
         for step in 0..plan.schema.horizon {
             let column = step * targets + number;
-            let outcomes = target.column(values(kept.outcomes, column));
+            let outcomes = target.given(values(kept.outcomes, column), &kept.raw.outcomes, column);
             for (forecaster, tally) in forecasters.iter().zip(&mut tallies) {
                 let forecasts = match forecaster {
                     Forecaster::Model => target.column(values(kept.forecasts, column)),
@@ -90,25 +93,29 @@ fn values(tensor: &Tensor, row: usize) -> Vec<f32> {
 impl<'a> Target<'a> {
     fn new(plan: &'a Plan, kept: &Kept<'a>, number: usize) -> Self {
         let scaling = &plan.scaling;
+        let unit =
+            |name: &String| (scaling.target_mean(name, number), scaling.target_fit(name, number));
         // Where no series has a fit of its own, any name finds that of the column.
         let names = if scaling.by_series.is_empty() {
             &[const { String::new() }][..]
         } else {
             &plan.panel.series[..]
         };
-        Target {
+        let mut target = Target {
             kind: plan.schema.target_kind,
-            mean: scaling.targets[number].mean,
-            fits: names.iter().map(|name| scaling.target_fit(name, number)).collect(),
+            units: names.iter().map(unit).collect(),
             series: kept.series,
-            last: values(kept.last, number),
-        }
+            last: Column { scaled: values(kept.last, number), raw: Vec::new() },
+        };
+        target.last = target.given(target.last.scaled.clone(), &kept.raw.last, number);
+        target
     }
 
-    fn fit(&self, window: usize) -> &Fit {
-        match self.fits[..] {
-            [fit] => fit,
-            _ => self.fits[self.series[window] as usize],
+    /// The mean and the scaling of a window's series.
+    fn unit(&self, window: usize) -> (f64, &Fit) {
+        match self.units[..] {
+            [unit] => unit,
+            _ => self.units[self.series[window] as usize],
         }
     }
 
@@ -117,25 +124,40 @@ impl<'a> Target<'a> {
         Column { raw: raw.collect(), scaled }
     }
 
-    fn raw(&self, window: usize, scaled: f32) -> f64 {
-        // Of a change, "none" is exactly 0, which rounding need not bring back.
-        if self.kind != TargetKind::Value && scaled == self.last[window] {
-            return 0.0;
+    /// What column `at` of the batches was before it was scaled, if they say so.
+    fn given(&self, scaled: Vec<f32>, raw: &[f32], at: usize) -> Column {
+        let width = raw.len() / self.series.len().max(1);
+        if width == 0 || width * self.series.len() != raw.len() {
+            return self.column(scaled);
         }
-        self.fit(window).invert(f64::from(scaled))
+        let raw = raw.iter().skip(at).step_by(width).map(|value| f64::from(*value));
+        Column { raw: raw.collect(), scaled }
+    }
+
+    fn raw(&self, window: usize, scaled: f32) -> f64 {
+        // "No change" is exactly that, which rounding need not bring back.
+        if scaled == self.last.scaled[window] {
+            match self.last.raw.get(window) {
+                Some(last) => return *last,
+                None if self.kind != TargetKind::Value => return 0.0,
+                None => {}
+            }
+        }
+        self.unit(window).1.invert(f64::from(scaled))
     }
 
     fn means(&self) -> Column {
-        let scaled = (0..self.series.len()).map(|window| self.fit(window).apply(self.mean) as f32);
-        Column { scaled: scaled.collect(), raw: vec![self.mean; self.series.len()] }
+        let units = (0..self.series.len()).map(|window| self.unit(window));
+        let (scaled, raw) = units.map(|(mean, fit)| (fit.apply(mean) as f32, mean)).unzip();
+        Column { scaled, raw }
     }
 
     fn lasts(&self) -> Column {
-        let mut lasts = self.column(self.last.clone());
+        let mut lasts = self.last.clone();
         for (window, scaled) in lasts.scaled.iter_mut().enumerate() {
             if scaled.is_nan() {
-                *scaled = self.fit(window).apply(self.mean) as f32;
-                lasts.raw[window] = self.mean;
+                let (mean, fit) = self.unit(window);
+                (*scaled, lasts.raw[window]) = (fit.apply(mean) as f32, mean);
             }
         }
         lasts
@@ -143,12 +165,13 @@ impl<'a> Target<'a> {
 
     fn sums(&self, forecasts: &Column, outcomes: &Column) -> Sums {
         let mut sums = Sums { count: self.series.len() as u64, ..Sums::default() };
-        for (window, last) in self.last.iter().enumerate() {
+        for (window, last) in self.last.raw.iter().enumerate() {
             let (forecast, outcome) = (forecasts.scaled[window], outcomes.scaled[window]);
             let error = f64::from(forecast) - f64::from(outcome);
             sums.squared += error * error;
             sums.absolute += error.abs();
-            let error = forecasts.raw[window] - outcomes.raw[window];
+            let (forecast, outcome) = (forecasts.raw[window], outcomes.raw[window]);
+            let error = forecast - outcome;
             sums.squared_raw += error * error;
             sums.absolute_raw += error.abs();
             if let (Some(forecast), Some(outcome)) =
@@ -172,9 +195,9 @@ enum Direction {
 }
 
 /// On which side of "no change" a value lies; `None` where it is neither, or nobody knows. Of changes,
-/// `last` is the scaled 0, so this is the sign of the raw value.
-fn direction(value: f32, last: f32) -> Option<Direction> {
-    match value.partial_cmp(&last)? {
+/// `last` is 0, so this is the sign of the value. As `f32`, which is what a file of forecasts holds.
+fn direction(value: f64, last: f64) -> Option<Direction> {
+    match (value as f32).partial_cmp(&(last as f32))? {
         Ordering::Greater => Some(Direction::Up),
         Ordering::Less => Some(Direction::Down),
         Ordering::Equal => None,

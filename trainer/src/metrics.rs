@@ -23,9 +23,10 @@ pub struct Metrics {
     ///
     /// Of targets of kind `return` or `direction`, the direction is the sign of the value itself.
     /// Of kind `value`, it is that of the change since the last known value: whether the value, t+1
-    /// or later, lies above or below what the target was in the window's last row. No change has
-    /// no direction, so "predict the last" has none at all; where the last value is missing, there
-    /// is none either. Values are compared in scaled units, as `f32`, where equal values stay equal.
+    /// or later, lies above or below what the target last was, in the window's last row or, where
+    /// it is missing there, before. No change has no direction, so "predict the last" has none at all;
+    /// where the target was never known, there is none either. Values are compared in user units, as
+    /// `f32`, which is what a file of forecasts holds.
     ///
     /// `None` when no pair counts, and when the outcomes of those that count all have one direction.
     pub directional_accuracy: Option<f64>,
@@ -36,7 +37,7 @@ pub struct Metrics {
     pub ic: Option<f64>,
     /// The same of ranks (Spearman's correlation), equal values sharing their average rank.
     pub rank_ic: Option<f64>,
-    /// Mean of `(forecast - outcome)²`, in user units: each scaled value is brought back by the
+    /// Mean of `(forecast - outcome)²`, in user units: each forecast is brought back by the
     /// scaling of its series. Of several targets, the mean of what each of them has, whatever their
     /// units.
     pub mse_raw: Option<f64>,

@@ -3,7 +3,7 @@
 //!
 //! Correlations across series need every number of a time together, and windows of one time lie in
 //! many batches; so all are kept, 8 bytes for each window, step and target. The figures are worked
-//! out on the host, in `judge.rs`.
+//! out on the host, in `judge.rs`. What came in user units does not go to the device at all.
 
 use crate::{
     judge::{Forecaster, Kept, judge},
@@ -42,6 +42,16 @@ pub(crate) struct Pass {
     last: Tensor,
     series: Vec<u32>,
     times: Vec<i64>,
+    raw: RawOutcomes,
+}
+
+/// What came, in user units, as the batches say it beside their scaled values.
+#[derive(Debug, Default)]
+pub(crate) struct RawOutcomes {
+    /// `[windows, horizon * targets]`
+    pub(crate) outcomes: Vec<f32>,
+    /// `[windows, targets]`
+    pub(crate) last: Vec<f32>,
 }
 
 impl Pass {
@@ -57,6 +67,10 @@ impl Pass {
             last: room(targets),
             series: Vec::with_capacity(windows as usize),
             times: Vec::with_capacity(windows as usize),
+            raw: RawOutcomes {
+                outcomes: Vec::with_capacity(windows as usize * plan.schema.horizon * targets),
+                last: Vec::with_capacity(windows as usize * targets),
+            },
             plan: Arc::clone(plan),
         }
     }
@@ -78,8 +92,11 @@ impl Pass {
         keep(forecast, &self.forecasts);
         keep(&batch.targets, &self.outcomes);
         keep(&batch.last, &self.last);
-        self.series.extend_from_slice(&batch.batch().meta().series);
-        self.times.extend_from_slice(&batch.batch().meta().time);
+        let meta = batch.batch().meta();
+        self.series.extend_from_slice(&meta.series);
+        self.times.extend_from_slice(&meta.time);
+        self.raw.outcomes.extend_from_slice(&meta.outcomes);
+        self.raw.last.extend_from_slice(&meta.last_known);
     }
 
     /// Reads what was kept, once, judges it, and starts over. The naive forecasts are judged on the
@@ -97,7 +114,14 @@ impl Pass {
         let [loss, forecasts, outcomes, last] = &host[..] else {
             unreachable!("as many tensors as were read")
         };
-        let kept = Kept { forecasts, outcomes, last, series: &self.series, times: &self.times };
+        let kept = Kept {
+            forecasts,
+            outcomes,
+            last,
+            raw: &self.raw,
+            series: &self.series,
+            times: &self.times,
+        };
         let all = [Forecaster::Model, Forecaster::Mean, Forecaster::Last];
         let forecasters = if baselines { &all[..] } else { &all[..1] };
         let mut figures = judge(&self.plan, &kept, forecasters).into_iter();
@@ -109,6 +133,8 @@ impl Pass {
         };
         self.series.clear();
         self.times.clear();
+        self.raw.outcomes.clear();
+        self.raw.last.clear();
         let _ = self.loss.zero_();
         result
     }

@@ -70,6 +70,11 @@ fn scaled(plan: &Plan, window: usize, target: usize, raw: f64) -> f32 {
 }
 
 fn judged(plan: &Arc<Plan>, raw: &Raw) -> PassResult {
+    judged_with(plan, raw, true)
+}
+
+/// `tells`: whether batches carry what came in user units too.
+fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
     let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
     let mut pass = Pass::new(plan, WINDOWS as u64, Device::Cpu);
     let windows: Vec<usize> = (0..WINDOWS).collect();
@@ -78,6 +83,8 @@ fn judged(plan: &Arc<Plan>, raw: &Raw) -> PassResult {
         let (parts, meta) = slot.parts_mut();
         meta.series.clear();
         meta.time.clear();
+        meta.outcomes.clear();
+        meta.last_known.clear();
         let mut forecasts = Vec::new();
         for (row, &window) in windows.iter().enumerate() {
             for target in 0..TARGETS {
@@ -89,6 +96,13 @@ fn judged(plan: &Arc<Plan>, raw: &Raw) -> PassResult {
                 parts.targets[row * HORIZON * TARGETS + cell] =
                     scaled(plan, window, target, raw.outcomes[at]);
                 forecasts.push(scaled(plan, window, target, raw.forecasts[at]));
+            }
+            if tells {
+                let of = |values: &[f64], width: usize| -> Vec<f32> {
+                    values[window * width..][..width].iter().map(|value| *value as f32).collect()
+                };
+                meta.outcomes.extend(of(&raw.outcomes, HORIZON * TARGETS));
+                meta.last_known.extend(of(&raw.last, TARGETS));
             }
             meta.series.push(series(window) as u32);
             meta.time.push((window % TIMES) as i64);
@@ -211,18 +225,27 @@ fn check_forecaster(who: &str, plan: &Plan, raw: &Raw, figures: &Figures, said: 
 
 fn check(kind: TargetKind, change: impl FnOnce(&mut Scaling)) -> PassResult {
     let (plan, raw) = (plan(kind, change), raw(kind));
-    let found = judged(&plan, &raw);
-    check_forecaster("the model", &plan, &raw, &found.model, &raw.forecasts);
-    let means = [3.0, 0.3].repeat(WINDOWS * HORIZON);
+    check_told(&plan, &raw, false);
+    check_told(&plan, &raw, true)
+}
+
+fn check_told(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
+    let found = judged_with(plan, raw, tells);
+    check_forecaster("the model", plan, raw, &found.model, &raw.forecasts);
+    let mean_of = |row: usize, target: usize| {
+        let name = ["a", "b", "c"][series(row / HORIZON)];
+        plan.scaling.target_mean(name, target)
+    };
+    let cells = || (0..WINDOWS * HORIZON).flat_map(|row| [(row, 0), (row, 1)]);
+    let means: Vec<f64> = cells().map(|(row, target)| mean_of(row, target)).collect();
     let mean = found.baseline.mean.as_ref().unwrap();
-    check_forecaster("the mean", &plan, &raw, mean, &means);
-    let cells = (0..WINDOWS * HORIZON).flat_map(|row| [(row, 0), (row, 1)]);
-    let last = cells.map(|(row, target)| {
+    check_forecaster("the mean", plan, raw, mean, &means);
+    let last = cells().map(|(row, target)| {
         let last = raw.last[row / HORIZON * TARGETS + target];
-        if last.is_nan() { [3.0, 0.3][target] } else { last }
+        if last.is_nan() { mean_of(row, target) } else { last }
     });
     let last: Vec<f64> = last.collect();
-    check_forecaster("the last", &plan, &raw, found.baseline.last.as_ref().unwrap(), &last);
+    check_forecaster("the last", plan, raw, found.baseline.last.as_ref().unwrap(), &last);
     let loss = found.loss.unwrap();
     assert!((loss - found.model.overall.mae.unwrap()).abs() < 1e-6, "the loss was mae");
     found
@@ -231,7 +254,8 @@ fn check(kind: TargetKind, change: impl FnOnce(&mut Scaling)) -> PassResult {
 fn own_fits(scaling: &mut Scaling, fits: [(f64, f64); 2]) {
     for (name, (offset, scale)) in ["a", "c"].into_iter().zip(fits) {
         let own = Fit { curve: Curve::Linear, offset, scale };
-        let fits = SeriesFits { features: vec![Fit::IDENTITY], targets: vec![own; 2] };
+        let (features, targets) = (vec![Fit::IDENTITY], vec![own; 2]);
+        let fits = SeriesFits { features, targets, target_means: vec![0.75, -0.5] };
         scaling.by_series.insert(name.into(), fits);
     }
 }
@@ -276,6 +300,20 @@ fn predict_the_last_has_no_direction_and_no_order() {
         let orders = kind == TargetKind::Value;
         assert_eq!(found.overall.ic.is_some(), orders, "a change of 0 for all, {kind:?}");
     }
+}
+
+/// What is lost when it is scaled is judged all the same, if the batches say what it was.
+#[test]
+fn changes_that_are_lost_by_scaling_still_have_a_direction() {
+    let plan = plan(TargetKind::Value, |scaling| {
+        for target in &mut scaling.targets {
+            target.fit = Fit { curve: Curve::Linear, offset: 1e12, scale: 1e10 };
+        }
+    });
+    let raw = raw(TargetKind::Value);
+    let share = |tells| judged_with(&plan, &raw, tells).baseline.mean.unwrap().overall;
+    assert_eq!(share(false).directional_accuracy, None, "all outcomes are the same");
+    assert!(share(true).directional_accuracy.is_some());
 }
 
 #[test]

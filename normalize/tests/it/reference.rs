@@ -288,13 +288,14 @@ impl<'a> Model<'a> {
         self.scaled_label(scaling, cut.series, target, raw)
     }
 
-    /// The naive forecast: the last value, or no change.
+    /// The naive forecast: the last value that is known, or no change.
     pub(crate) fn last(&self, scaling: &Scaling, cut: Cut, target: usize) -> Expected {
-        let raw = match self.settings.target.kind {
-            TargetKind::Value => self.value(cut.series, cut.last, target),
-            _ => Some(0.0),
-        };
-        self.scaled_label(scaling, cut.series, target, raw)
+        let scaled = |raw: Cell| self.scaled_label(scaling, cut.series, target, raw);
+        if self.settings.target.kind != TargetKind::Value {
+            return scaled(Some(0.0));
+        }
+        let rows = (0..=cut.last).rev().map(|row| scaled(self.value(cut.series, row, target)));
+        rows.into_iter().find(|found| !found.value.is_nan()).unwrap_or(scaled(None))
     }
 
     /// A target's value in a row, after its cross-section.

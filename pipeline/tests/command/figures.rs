@@ -21,8 +21,24 @@ fn python() -> Option<PathBuf> {
 }
 
 fn check(settings: &[&str]) {
+    check_with(settings, |_, close| Some(close));
+}
+
+/// With a table in which the close of a series (by its number) and row becomes another or none.
+fn check_with(settings: &[&str], change: fn((usize, usize), f64) -> Option<f64>) {
     let Some(python) = python() else { return };
     let bench = Bench::with_csv(9, 110, "");
+    let table = std::fs::read_to_string(bench.path("prices.csv")).unwrap();
+    let mut lines = table.lines().map(str::to_owned);
+    let header = lines.next().unwrap();
+    let changed = lines.enumerate().map(|(row, line)| {
+        let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
+        let close = change((row / 110, row % 110), cells[2].parse().unwrap());
+        cells[2] = close.map_or_else(String::new, |close| close.to_string());
+        cells.join(",")
+    });
+    let changed: Vec<String> = std::iter::once(header).chain(changed).collect();
+    std::fs::write(bench.path("prices.csv"), changed.join("\n")).unwrap();
     let set: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
     let trained =
         bench.json(&[&["pipeline", "--json", "--set", "train.epochs=2"], &set[..]].concat());
@@ -45,6 +61,24 @@ fn check(settings: &[&str]) {
 #[test]
 fn a_value() {
     check(&[]);
+}
+
+/// "Predict the last" is the last known value, however long ago.
+#[test]
+fn a_value_that_is_missing_now_and_then() {
+    check_with(&[], |(_, row), close| (row % 9 != 4 && row % 31 > 2).then_some(close));
+}
+
+/// Small beside the others, a series changes by less than its scaled values can say.
+#[test]
+fn values_of_many_sizes() {
+    let size = |(series, _): (usize, usize), close: f64| Some(close * [1e3, 1.0, 1e-7][series % 3]);
+    check_with(&["window.horizon=2"], size);
+}
+
+#[test]
+fn values_scaled_by_their_logarithm() {
+    check(&["scale.method=log1p"]);
 }
 
 #[test]

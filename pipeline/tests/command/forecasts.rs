@@ -80,6 +80,26 @@ fn outcomes_are_those_of_the_source_however_small_beside_others() {
 }
 
 #[test]
+fn an_input_without_a_value_is_said() {
+    let bench = Bench::with_csv(6, 80, "");
+    bench.json(&["train", "--json"]);
+    let table = std::fs::read_to_string(bench.path("prices.csv")).unwrap();
+    let without = |line: &str| -> String {
+        let cells: Vec<&str> = line.split(',').collect();
+        if cells[0] == "symbol" {
+            line.into()
+        } else {
+            [cells[0], cells[1], "", cells[3]].join(",")
+        }
+    };
+    let table: Vec<String> = table.lines().map(without).collect();
+    std::fs::write(bench.path("empty.csv"), table.join("\n")).unwrap();
+    let found = bench.json(&["predict", "--json", "--set", "source.path=empty.csv"]);
+    let warnings = found["warnings"].to_string();
+    assert!(warnings.contains("close: no value in any row, though the model"), "{warnings}");
+}
+
+#[test]
 fn a_model_of_a_run_that_was_interrupted_is_called_so() {
     let bench = Bench::with_csv(6, 80, "");
     let run = bench.interrupted(&["train", "--set", "train.epochs=10000"]);

@@ -56,6 +56,7 @@ def windows(table, targets, lookback, horizon, kind, dead_band, span):
     for symbol, series in table.groupby("symbol", sort=False):
         times = series["trade_date"].to_numpy()
         values = {target: series[target].to_numpy(np.float32).astype(float) for target in targets}
+        known = {target: pd.Series(values[target]).ffill().to_numpy() for target in targets}
         for last in range(lookback - 1, len(series) - horizon):
             ahead = range(last + 1, last + horizon + 1)
             if not all(span[0] <= times[row] < span[1] for row in ahead):
@@ -67,7 +68,7 @@ def windows(table, targets, lookback, horizon, kind, dead_band, span):
                     column = values[target]
                     truth = outcome(kind, dead_band, column[last], column[row])
                     key = (symbol, times[last], step, target)
-                    rows.append((*key, times[row], column[last], truth))
+                    rows.append((*key, times[row], known[target][last], truth))
     names = ["symbol", "time", "step", "target", "target_time", "last", "outcome"]
     return pd.DataFrame(rows, columns=names)
 
@@ -140,6 +141,31 @@ def compare(what, reported, rows, forecast, kind):
             check(f"{what}, {part['target']} +{part['step']}, {name}", part[name], value)
 
 
+def training_rows(table, targets, settings, kind, span):
+    """What the naive mean is a mean of: the labels of the training part."""
+    horizon, dead_band = settings["window"]["horizon"], settings["target"]["dead_band"]
+    if kind != "value":
+        return windows(table, targets, 1, horizon, kind, dead_band, span)
+    inside = table[table["trade_date"].between(*span, inclusive="left")]
+    rows = inside.melt("symbol", targets, "target", "outcome").dropna()
+    rows["outcome"] = rows["outcome"].astype(np.float32).astype(float)
+    rows["per_series"] = settings["scale"]["per"] == "series"
+    return rows
+
+
+def means(rows, training):
+    """The mean of each row's target, over its own series where those are scaled by themselves."""
+    training = training.assign(outcome=training["outcome"].astype(np.float32).astype(float))
+    of_series = "per_series" in training and training["per_series"].all()
+    keys = ["symbol", "target"] if of_series else ["target"]
+    found = training.groupby(keys)["outcome"].mean().rename("mean").reset_index()
+    return rows.merge(found, on=keys, how="left")["mean"].to_numpy()
+
+
+def curve(values, fit):
+    return np.sign(values) * np.log1p(values.abs()) if fit.get("curve") == "log1p" else values
+
+
 def scale(rows, column, scaler):
     """Scaled values of a column, by the scaling of each target and series."""
     out = pd.Series(np.nan, index=rows.index)
@@ -147,7 +173,7 @@ def scale(rows, column, scaler):
         at = [entry["name"] for entry in scaler["targets"]].index(target)
         own = scaler.get("by_series", {}).get(symbol)
         fit = own["targets"][at] if own else scaler["targets"][at]
-        out[group.index] = (group[column] - fit["offset"]) / fit["scale"]
+        out[group.index] = (curve(group[column], fit) - fit["offset"]) / fit["scale"]
     return out
 
 
@@ -184,9 +210,8 @@ def main(run, source, test, validation):
         if (zeros != 0).any():
             differences.append(f"{part}: an outcome of exactly 0 is written as {zeros.abs().max()}")
 
-        means = {entry["name"]: entry["mean"] for entry in scaler["targets"]}
-        rows["mean"] = rows["target"].map(means)
-        rows["naive"] = rows["last"] if kind == "value" else 0.0
+        rows["mean"] = means(rows, training_rows(table, targets, settings, kind, spans[0]))
+        rows["naive"] = rows["last"].fillna(rows["mean"]) if kind == "value" else 0.0
         for column in ["forecast", "outcome", "mean", "naive"]:
             rows[column + "_scaled"] = scale(rows, column, scaler)
         baseline = report["baseline" if part == "test" else "validation_baseline"]
@@ -207,6 +232,7 @@ def main(run, source, test, validation):
             else:
                 values = training.loc[training["target"] == entry["name"], "outcome"]
                 values = values.astype(np.float32).astype(float)
+            values = curve(values, entry)
             check(f"scaler, offset of {entry['name']}", entry["offset"], float(values.mean()))
             check(f"scaler, scale of {entry['name']}", entry["scale"], float(values.std(ddof=0)))
     if not counts["validation"] or not counts["test"]:

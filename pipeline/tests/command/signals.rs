@@ -40,6 +40,35 @@ fn a_run_whose_messages_nobody_can_read_is_as_good() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+/// `ulimit -f`: the system would end the process, without a word.
+#[test]
+fn a_file_that_may_not_grow_is_an_error_with_a_name() {
+    let bench = Bench::new(SMALL);
+    let program = env!("CARGO_BIN_EXE_millstream");
+    let script = format!("ulimit -f 16; exec {program} train");
+    let mut command = Command::new("sh");
+    let output = command.args(["-c", &script]).current_dir(bench.folder.path()).output().unwrap();
+    let text = stderr(&output);
+    assert!(matches!(output.status.code(), Some(1 | 3)), "{:?}: {text}", output.status);
+    assert!(text.contains("File too large"), "{text}");
+}
+
+#[test]
+fn a_pipeline_that_was_stopped_goes_on_as_one() {
+    let bench = Bench::new(SMALL);
+    let said = |args: &[&str]| {
+        let mut child = bench.command(args).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        lines.find(|line| line.starts_with("epoch 1")).expect("the run says when an epoch is done");
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let said: Vec<String> = lines.collect();
+        assert_eq!(child.wait().unwrap().code(), Some(5), "{said:?}");
+        said.join("\n")
+    };
+    let pipeline = said(&["pipeline", "--set", "train.epochs=10000"]);
+    assert!(pipeline.contains("go on with: millstream pipeline --resume runs/"), "{pipeline}");
+}
+
 #[test]
 fn an_error_that_nobody_can_read_has_its_exit_code() {
     let bench = Bench::new(SMALL);
