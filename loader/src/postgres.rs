@@ -6,6 +6,7 @@
 //! starts again in a new one, a few times.
 
 mod batch;
+mod condition;
 mod crew;
 mod freshness;
 mod gather;
