@@ -29,8 +29,11 @@ pub(crate) struct FileState {
     #[serde(serialize_with = "serialize_path")]
     path: PathBuf,
     bytes: u64,
-    /// Time of the last change, in whole seconds and nanoseconds.
+    /// Time of the last change of its bytes, in whole seconds and nanoseconds. Whoever writes a file
+    /// can set it back.
     modified: (i64, i64),
+    /// Time of the last change of anything about it, which the system alone sets.
+    changed: (i64, i64),
     inode: u64,
 }
 
@@ -97,7 +100,8 @@ impl SourceFile {
 impl FileState {
     fn new(path: PathBuf, meta: &Metadata) -> Self {
         let modified = (meta.mtime(), meta.mtime_nsec());
-        FileState { path, bytes: meta.len(), modified, inode: meta.ino() }
+        let changed = (meta.ctime(), meta.ctime_nsec());
+        FileState { path, bytes: meta.len(), modified, changed, inode: meta.ino() }
     }
 }
 
