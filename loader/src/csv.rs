@@ -154,8 +154,8 @@ mod tests {
             ..SourceSettings::default()
         };
         change(&mut settings);
-        let files = files::find(&settings)?;
         let warnings = &Warnings::default();
+        let files = files::find(&settings, warnings)?;
         let (settings, files, required) = (&settings, &files[..], &[]);
         work(&Request { settings, required, files, watch: false, warnings })
     }
