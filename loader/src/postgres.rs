@@ -29,6 +29,7 @@ mod tasks;
 mod tls;
 mod wire;
 
+pub(crate) use condition::check as check_condition;
 pub(crate) use freshness::{Freshness, Look, ReadRows, freshness};
 pub(crate) use parameters::without_password;
 pub use reader::{Columns, PostgresReader};

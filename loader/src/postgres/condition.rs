@@ -1,8 +1,11 @@
-//! What can be told of `source.where` without asking the server: whether it names all that decides
-//! which rows it chooses.
+//! What can be told of `source.where` without asking the server: whether it keeps to itself, and
+//! whether it names all that decides which rows it chooses.
 //!
-//! It is cut into pieces as PostgreSQL cuts SQL, and no further: whether it makes sense is for the
-//! server to say.
+//! A condition stands in parentheses among others. One that closes more than it opens would switch
+//! `source.symbols`, `source.from` and `source.to` off, and a comment would swallow them. It is cut into
+//! pieces as PostgreSQL cuts SQL, and no further: whether it makes sense is for the server to say.
+
+use crate::LoadError;
 
 /// A piece of SQL, without the blanks around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +36,42 @@ const NO_CALLS: &str = "all and any array as asymmetric between case distinct el
 /// Words that ask for something besides the row, without a parenthesis: tables, the clock, the role.
 const ASKS: &str = "select table current_date current_time current_timestamp localtime localtimestamp \
     current_catalog current_role current_schema current_user session_user user";
+
+/// Refuses a condition that would reach beyond its parentheses.
+///
+/// # Errors
+/// [`LoadError::Setting`].
+pub(crate) fn check(condition: &str) -> Result<(), LoadError> {
+    let refused =
+        |expected| LoadError::Setting { key: "where", value: condition.to_owned(), expected };
+    if condition.trim().is_empty() {
+        return Err(refused("it is empty; write a condition such as volume > 0, or leave it out"));
+    }
+    let mut open = 0_u32;
+    for piece in Pieces(condition) {
+        match piece {
+            Piece::Open => open += 1,
+            Piece::Close => {
+                open = open.checked_sub(1).ok_or_else(|| {
+                    refused("it closes a parenthesis that it did not open; open it, or take it out")
+                })?;
+            }
+            Piece::Comment => {
+                return Err(refused(
+                    "a comment (-- or /*) has no place in it; take it out, or put a blank between two minus signs",
+                ));
+            }
+            Piece::Unclosed => {
+                return Err(refused("a quote in it is opened and not closed; close it"));
+            }
+            Piece::Word(_) | Piece::Name | Piece::Text | Piece::Other(_) => {}
+        }
+    }
+    match open {
+        0 => Ok(()),
+        _ => Err(refused("it opens a parenthesis that it does not close; close it")),
+    }
+}
 
 /// Whether a condition may choose other rows of a table that is the same: it has a SELECT, or calls
 /// a function, which can be replaced and can read whatever it likes.
@@ -126,6 +165,45 @@ fn in_dollars<'a>(text: &str) -> (Piece<'a>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn check_refused(condition: &str, expected: Option<&str>) {
+        let found = check(condition).map_err(|error| error.to_string());
+        match (found, expected) {
+            (Ok(()), None) => {}
+            (Err(error), Some(expected)) if error.contains(expected) => {
+                assert!(error.starts_with("source.where = ") && !error.contains('\n'), "{error}");
+            }
+            (found, _) => panic!("{condition}: {found:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn a_condition_that_reaches_beyond_its_parentheses_is_refused() {
+        for fine in [
+            "a > 1",
+            "(a > 1) or (b = ')')",
+            "\"odd )\" > 1 and \"a\"\")\" < 1",
+            "a = '''' or a = 'it''s )'",
+            "a = '\\' and (b = ')')",
+            "a = E'\\')' or a = e'\\\\'",
+            "a = $$)'--$$ or a = $tag$ $$) $tag$",
+            "a - -1 > b / 2 * 3",
+            "a$b$ > (1)",
+            "größe > 1 and name = '–)'",
+        ] {
+            check_refused(fine, None);
+        }
+        check_refused(" \n", Some("it is empty"));
+        check_refused("a > 1) or (true", Some("closes a parenthesis that it did not open"));
+        check_refused("a = E'\\'') or (true", Some("closes a parenthesis"));
+        check_refused("a$b$) or ($b$", Some("closes a parenthesis"));
+        check_refused("(a > 1", Some("opens a parenthesis that it does not close"));
+        check_refused("a > 1 -- or more", Some("a comment (-- or /*)"));
+        check_refused("a > 1 /* or more */", Some("a comment (-- or /*)"));
+        check_refused("a = 'x", Some("opened and not closed"));
+        check_refused("\"a > 1", Some("opened and not closed"));
+        check_refused("a = $x$ 1 $y$", Some("opened and not closed"));
+    }
 
     #[test]
     fn what_a_select_or_a_function_says_is_elsewhere() {
