@@ -177,6 +177,7 @@ fn attempt(
         rows,
         known,
         filter: Arc::clone(&plan.filter),
+        times: None,
         left_out: plan.left_out.clone(),
         look: plan.look.clone(),
     })

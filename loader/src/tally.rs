@@ -186,6 +186,11 @@ impl Lines {
     }
 }
 
+/// The line on which a row begins, from 1; `None` where it cannot be found.
+pub(crate) fn line_of(file: &Path, row: u64) -> Option<u64> {
+    lines_of(file, &BTreeSet::from([row])).ok()?.get(&row).copied()
+}
+
 /// The line on which each row begins, from 1. Quoted cells may span lines, and empty lines are no
 /// rows.
 fn lines_of(file: &Path, wanted: &BTreeSet<u64>) -> std::io::Result<BTreeMap<u64, u64>> {

@@ -201,6 +201,30 @@ fn truth_values_among_numbers_are_no_numbers() {
 }
 
 #[test]
+fn times_without_an_offset_among_times_with_one_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = |times: &[&str]| {
+        let rows: String = times.iter().map(|time| format!("x,{time},1\n")).collect();
+        let settings = csv(dir.path(), &format!("symbol,trade_date,a\n\n{rows}"));
+        ["read", "cached"].map(|_| {
+            let (panel, said) = load_warned(&settings);
+            panel.unwrap();
+            said
+        })
+    };
+    let first = "2020-01-01 10:00:00+02:00";
+    for plain in ["2020-01-02 10:00:00", "2020-01-02"] {
+        for said in said(&[first, plain, "2020-01-03T00:00:00.5Z", "2020-01-04 00:00:00"]) {
+            let line = ["column \"trade_date\"", "line 4 of ", "t.csv", plain, "taken as UTC"];
+            check_said(&said, &[&line]);
+        }
+    }
+    for all in [[first, "2020-01-02 10:00:00.25-0330"], ["2020-01-01", "2020-01-02 10:00:00"]] {
+        assert_eq!(said(&all).concat(), [""; 0]);
+    }
+}
+
+#[test]
 fn parquet_columns_of_types_that_are_not_read_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
