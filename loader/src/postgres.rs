@@ -80,7 +80,7 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
             Err(Broken::Lost(error)) if restarts < RESTARTS => {
                 restarts += 1;
                 request.warnings.warn(format!(
-                    "{} lost the snapshot that was being read, so the load started again in a new one (time {restarts} of at most {RESTARTS}): {}",
+                    "the connections to {} broke and their snapshot is gone, so the load started again in a new one (time {restarts} of at most {RESTARTS}): {}",
                     server.name(),
                     chain(&error)
                 ));
