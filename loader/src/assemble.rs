@@ -35,6 +35,8 @@ pub(crate) struct Table {
     pub(crate) filter: Arc<RowFilter>,
     /// Where only some series are wanted, the names that the source is known to have.
     pub(crate) known: Vec<String>,
+    /// What to say about the times.
+    pub(crate) times: Option<String>,
     /// What to say about columns that a glob did not pick up.
     pub(crate) left_out: Vec<String>,
     /// What a database held just before.
@@ -66,6 +68,7 @@ impl Table {
             [file] => file.path().display().to_string(),
             _ => settings.path.clone().unwrap_or_default(),
         };
+        let times = rows.offsets().note(request);
         let (rows, time_kind, filter, known) = rows.finish();
         let Some(time_kind) = time_kind else { return Err(LoadError::NoRows { place }) };
         Ok(Table {
@@ -79,6 +82,7 @@ impl Table {
             rows: vec![rows],
             filter: Arc::new(filter),
             known,
+            times,
             left_out: chosen.left_out,
             look: None,
         })
@@ -116,7 +120,7 @@ impl Table {
             kind: panel.schema().time_kind,
             look,
         });
-        let lines = [beyond, self.left_out].concat();
+        let lines = self.times.into_iter().chain(beyond).chain(self.left_out).collect();
         Ok(Loaded { panel, notes: Notes::new(absent, lines), read })
     }
 }

@@ -6,7 +6,8 @@
 //! other; whoever has opened it keeps what it has.
 //!
 //! The key covers the settings, the columns that are wanted besides the features and, for files,
-//! their paths, sizes, times of change and inodes; for a database, all of the connection string that
+//! their paths, sizes, times of change (of their bytes, and of anything about them, which no program
+//! can set back) and inodes; for a database, all of the connection string that
 //! decides what is read: user, hosts, database, `options` (with it a search path, a role or a time
 //! zone that is set there) and `target_session_attrs`. No variable of the environment decides that:
 //! `PGOPTIONS`, `PGTZ` and the like are not read.

@@ -154,8 +154,8 @@ mod tests {
             ..SourceSettings::default()
         };
         change(&mut settings);
-        let files = files::find(&settings)?;
         let warnings = &Warnings::default();
+        let files = files::find(&settings, warnings)?;
         let (settings, files, required) = (&settings, &files[..], &[]);
         work(&Request { settings, required, files, watch: false, warnings })
     }
@@ -193,7 +193,7 @@ mod tests {
     fn zeros_of_a_name_and_every_spelling_of_missing_survive() {
         let text = "symbol,trade_date,a,b,note\n\
                     000002,2020-01-02,1,NaN,x\n\
-                    000001,2020-01-03,,true,y\n\
+                    000001,2020-01-03,,1,y\n\
                     000001,2020-01-02,NA,-2.5e1,z\n";
         let panel = read_text(text, |_| {}).unwrap();
         let schema = panel.schema();

@@ -1,13 +1,13 @@
 //! Which files `source.path` means: one file, a glob, or every matching file of a directory.
 //!
 //! Files are taken in the order of their paths. Folders within a directory are not searched; a
-//! glob such as `data/**/*.parquet` does that.
+//! glob such as `data/**/*.parquet` does that. What else a directory holds is passed over, and said.
 //!
 //! A file is taken in the state in which it was found: the cache key is made from that state, and a
 //! file that has another one while it is read, or afterwards, is an error.
 
 use crate::{LoadError, SourceKind, SourceSettings};
-use millstream_stage::plain_file;
+use millstream_stage::{Warnings, plain_file};
 use serde::{Serialize, Serializer};
 use std::{
     fs::{self, File, Metadata},
@@ -15,6 +15,9 @@ use std::{
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
+
+/// Names that are listed before the rest is only counted.
+const LISTED: usize = 10;
 
 /// A file to read, and the state in which it was found.
 #[derive(Debug)]
@@ -29,8 +32,11 @@ pub(crate) struct FileState {
     #[serde(serialize_with = "serialize_path")]
     path: PathBuf,
     bytes: u64,
-    /// Time of the last change, in whole seconds and nanoseconds.
+    /// Time of the last change of its bytes, in whole seconds and nanoseconds. Whoever writes a file
+    /// can set it back.
     modified: (i64, i64),
+    /// Time of the last change of anything about it, which the system alone sets.
+    changed: (i64, i64),
     inode: u64,
 }
 
@@ -97,7 +103,8 @@ impl SourceFile {
 impl FileState {
     fn new(path: PathBuf, meta: &Metadata) -> Self {
         let modified = (meta.mtime(), meta.mtime_nsec());
-        FileState { path, bytes: meta.len(), modified, inode: meta.ino() }
+        let changed = (meta.ctime(), meta.ctime_nsec());
+        FileState { path, bytes: meta.len(), modified, changed, inode: meta.ino() }
     }
 }
 
@@ -109,8 +116,12 @@ fn serialize_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S:
     }
 }
 
-/// The files to read, in order: none for kinds that read no files, and never none for others.
-pub(crate) fn find(settings: &SourceSettings) -> Result<Vec<SourceFile>, LoadError> {
+/// The files to read, in order: none for kinds that read no files, and never none for others. What a
+/// directory holds besides is said to `warnings`.
+pub(crate) fn find(
+    settings: &SourceSettings,
+    warnings: &Warnings,
+) -> Result<Vec<SourceFile>, LoadError> {
     let extension = match settings.kind {
         SourceKind::Csv => "csv",
         SourceKind::Parquet => "parquet",
@@ -124,17 +135,12 @@ pub(crate) fn find(settings: &SourceSettings) -> Result<Vec<SourceFile>, LoadErr
         });
     };
     let plain = PathBuf::from(path);
+    let mut passed_over = Vec::new();
     let mut files = if plain.is_file() {
         vec![plain]
     } else if plain.is_dir() {
-        let unreadable = |source| LoadError::ReadFile { path: plain.clone(), source };
-        let mut files = Vec::new();
-        for entry in fs::read_dir(&plain).map_err(unreadable)? {
-            let file = entry.map_err(unreadable)?.path();
-            if file.is_file() && file.extension().is_some_and(|found| found == extension) {
-                files.push(file);
-            }
-        }
+        let (files, others) = search(&plain, extension)?;
+        passed_over = others;
         files
     } else if fs::symlink_metadata(&plain).is_ok() {
         // A pipe, a socket, a device, or a link that leads nowhere.
@@ -147,7 +153,46 @@ pub(crate) fn find(settings: &SourceSettings) -> Result<Vec<SourceFile>, LoadErr
     if files.is_empty() {
         return Err(LoadError::NoFiles { path: path.to_owned(), extension });
     }
+    if let Some(listed) = list(passed_over) {
+        warnings.warn(format!(
+            "of the directory source.path = {path:?} only *.{extension} files are read, and not {listed}; move these elsewhere, or give a glob that matches the files you mean"
+        ));
+    }
     files.into_iter().map(SourceFile::new).collect()
+}
+
+/// What a directory holds: the files of that extension, however its letters are written, and all
+/// else. Hidden names are those of editors and systems; of them, only what has the extension may be
+/// somebody's rows, and is worth a word.
+fn search(folder: &Path, extension: &str) -> Result<(Vec<PathBuf>, Vec<PathBuf>), LoadError> {
+    let unreadable = |source| LoadError::ReadFile { path: folder.to_path_buf(), source };
+    let (mut files, mut others) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let path = entry.path();
+        let is_hidden = entry.file_name().as_bytes().starts_with(b".");
+        let fits = path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension));
+        match is_hidden {
+            false if fits && path.is_file() => files.push(path),
+            true if !fits => {}
+            _ => others.push(path),
+        }
+    }
+    Ok((files, others))
+}
+
+/// Names what was passed over, in order; `None` when nothing was.
+fn list(mut passed_over: Vec<PathBuf>) -> Option<String> {
+    passed_over.sort_unstable();
+    let name = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        format!("{name:?}{}", if path.is_dir() { " (a folder)" } else { "" })
+    };
+    let mut names: Vec<String> = passed_over.iter().take(LISTED).map(name).collect();
+    if passed_over.len() > LISTED {
+        names.push(format!("{} more", passed_over.len() - LISTED));
+    }
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 fn expand(pattern: &str) -> Result<Vec<PathBuf>, LoadError> {
@@ -200,7 +245,7 @@ mod tests {
                 path: Some(dir.path().join(path).to_str().unwrap().to_owned()),
                 ..SourceSettings::default()
             };
-            let names: Vec<String> = find(&settings)
+            let names: Vec<String> = find(&settings, &Warnings::default())
                 .unwrap_or_default()
                 .iter()
                 .map(|file| file.path().file_name().unwrap().to_str().unwrap().to_owned())

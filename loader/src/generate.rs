@@ -101,6 +101,7 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
         rows: vec![rows],
         filter: Arc::new(filter),
         known,
+        times: None,
         left_out: chosen.left_out,
         look: None,
     })

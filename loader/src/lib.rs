@@ -49,6 +49,7 @@ mod manifest;
 mod mapped;
 mod nearest;
 mod notes;
+mod offsets;
 mod order;
 mod parquet;
 mod postgres;

@@ -114,7 +114,7 @@ impl Source for Loader {
         }
         self.done = true;
         self.settings.check()?;
-        let files = files::find(&self.settings)?;
+        let files = files::find(&self.settings, &self.warnings)?;
         let request = Request {
             settings: &self.settings,
             required: &self.required,
@@ -163,7 +163,7 @@ pub fn import(
 ) -> Result<ImportReport, LoadError> {
     let start = Instant::now();
     settings.check()?;
-    let files = files::find(settings)?;
+    let files = files::find(settings, warnings)?;
     let watch = !settings.cache.is_empty();
     let request = Request { settings, required, files: &files, watch, warnings };
     let cache = CacheEntry::locate(&request)?;
@@ -185,7 +185,7 @@ pub fn verify(
 ) -> Result<ImportReport, LoadError> {
     let start = Instant::now();
     settings.check()?;
-    let files = files::find(settings)?;
+    let files = files::find(settings, warnings)?;
     let cache =
         CacheEntry::locate(&Request { settings, required, files: &files, watch: false, warnings })?;
     match open(cache.as_ref(), &mut Tell::new(progress))? {

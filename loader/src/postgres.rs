@@ -6,6 +6,7 @@
 //! starts again in a new one, a few times.
 
 mod batch;
+mod condition;
 mod crew;
 mod freshness;
 mod gather;
@@ -28,6 +29,7 @@ mod tasks;
 mod tls;
 mod wire;
 
+pub(crate) use condition::check as check_condition;
 pub(crate) use freshness::{Freshness, Look, ReadRows, freshness};
 pub(crate) use parameters::without_password;
 pub use reader::{Columns, PostgresReader};
@@ -78,7 +80,7 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
             Err(Broken::Lost(error)) if restarts < RESTARTS => {
                 restarts += 1;
                 request.warnings.warn(format!(
-                    "{} lost the snapshot that was being read, so the load started again in a new one (time {restarts} of at most {RESTARTS}): {}",
+                    "the connections to {} broke and their snapshot is gone, so the load started again in a new one (time {restarts} of at most {RESTARTS}): {}",
                     server.name(),
                     chain(&error)
                 ));
@@ -175,6 +177,7 @@ fn attempt(
         rows,
         known,
         filter: Arc::clone(&plan.filter),
+        times: None,
         left_out: plan.left_out.clone(),
         look: plan.look.clone(),
     })

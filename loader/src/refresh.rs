@@ -19,7 +19,8 @@ pub enum Refresh {
     /// Never, but warn when it holds other rows now.
     #[default]
     Never,
-    /// When it holds other rows now, or cannot say whether it does: a view, a query.
+    /// When it holds other rows now, or cannot say whether it does: a view, a query, rows that a
+    /// function, another table or a policy chooses.
     IfNewer,
     /// In any case, files too.
     Always,
@@ -55,7 +56,7 @@ pub(crate) fn wants_anew(
         Ok(Freshness::Changed(_) | Freshness::AsMany) if refresh == Refresh::IfNewer => true,
         Ok(Freshness::AsMany) => {
             warn(
-                "there are as many now, but whether some were changed in place is not known of a view, a query or a server that keeps no statistics; --refresh reads them anew",
+                "there are as many now, but whether they are the same or some were changed in place is not known of a view, a query, a source.where with a SELECT or a function, a table with row-level security, or a server that keeps no statistics; --refresh reads them anew",
             );
             false
         }

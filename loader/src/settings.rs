@@ -55,7 +55,8 @@ pub struct SourceSettings {
     pub table: Option<String>,
     /// A `SELECT` to read instead of a table.
     pub query: Option<String>,
-    /// An SQL condition on the rows of the table or query; the key is `where`. `postgres` only.
+    /// An SQL condition on the rows of the table or query; the key is `where`. Its parentheses must
+    /// balance, and it has no comments. `postgres` only.
     #[serde(rename = "where")]
     pub filter: Option<String>,
     /// File, glob or directory. Needed by `parquet` and `csv`.
@@ -173,6 +174,9 @@ impl SourceSettings {
                 value: self.filter.clone().unwrap_or_default(),
                 expected: "a condition on rows works with kind = \"postgres\" only; use source.symbols, source.from and source.to instead",
             });
+        }
+        if let Some(condition) = &self.filter {
+            postgres::check_condition(condition)?;
         }
         if self.connections.get() > MOST_CONNECTIONS {
             return Err(LoadError::Setting {

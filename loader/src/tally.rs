@@ -2,6 +2,7 @@
 //!
 //! One cell that is no number makes a column text, since nothing is guessed about what it might
 //! have meant. A column that would otherwise be numbers is then told of, with its first such cell.
+//! Truth values are 1 and 0 where a column holds nothing else; among numbers they are no numbers.
 
 use crate::{
     columns::{Content, EMPTY, TableColumn},
@@ -23,11 +24,14 @@ pub(crate) struct Tally<'a> {
     is_value: bool,
     na: &'a [String],
     numbers: u64,
+    /// `NaN`, which is missing among numbers and among truth values.
+    unknown: u64,
     truths: u64,
     texts: u64,
     /// Texts that a person would call a number: `1,234` or `5%`.
     nearly: u64,
     first: Option<Cell>,
+    first_truth: Option<Cell>,
     /// Whether all texts are the same.
     alike: bool,
 }
@@ -43,8 +47,18 @@ struct Cell {
 
 impl<'a> Tally<'a> {
     pub(crate) fn new(is_value: bool, na: &'a [String]) -> Self {
-        let (numbers, truths, texts, nearly) = (0, 0, 0, 0);
-        Tally { is_value, na, numbers, truths, texts, nearly, first: None, alike: true }
+        Tally {
+            is_value,
+            na,
+            numbers: 0,
+            unknown: 0,
+            truths: 0,
+            texts: 0,
+            nearly: 0,
+            first: None,
+            first_truth: None,
+            alike: true,
+        }
     }
 
     /// Counts more cells, the first of which is in row `rows` of the file.
@@ -57,18 +71,25 @@ impl<'a> Tally<'a> {
             if is_missing(text, self.na) {
                 continue;
             }
-            if parse_number(text, &[]).is_some() {
-                let truth = text.as_bytes()[0].is_ascii_alphabetic() && !is_float(text);
-                *(if truth { &mut self.truths } else { &mut self.numbers }) += 1;
-                continue;
-            }
-            self.texts += 1;
-            self.nearly += u64::from(is_nearly_a_number(text));
-            match &self.first {
-                Some(first) => self.alike &= first.text == text,
+            let cell = || Cell {
+                file: file.path().to_path_buf(),
+                row: rows + row as u64,
+                text: text.to_owned(),
+            };
+            match parse_number(text, &[]) {
+                Some(number) if number.is_nan() => self.unknown += 1,
+                Some(_) if is_truth(text) => {
+                    self.truths += 1;
+                    self.first_truth.get_or_insert_with(cell);
+                }
+                Some(_) => self.numbers += 1,
                 None => {
-                    let (file, row) = (file.path().to_path_buf(), rows + row as u64);
-                    self.first = Some(Cell { file, row, text: text.to_owned() });
+                    self.texts += 1;
+                    self.nearly += u64::from(is_nearly_a_number(text));
+                    match &self.first {
+                        Some(first) => self.alike &= first.text == text,
+                        None => self.first = Some(cell()),
+                    }
                 }
             }
         }
@@ -76,11 +97,10 @@ impl<'a> Tally<'a> {
 
     /// What the column can be used for.
     pub(crate) fn describe(&self, name: &str, lines: &Lines) -> TableColumn {
-        let (content, kind, left_out) = match (&self.first, self.numbers + self.truths) {
+        let filled = self.numbers + self.unknown + self.truths;
+        let (content, kind, left_out) = match (self.odd(), filled) {
             _ if !self.is_value => (Content::Other, "text", None),
-            (Some(first), _) => {
-                (Content::Other, "text", self.surprises().then(|| first.tell(lines)))
-            }
+            (Some(odd), _) => (Content::Other, "text", self.surprises().then(|| odd.tell(lines))),
             (None, 0) => (Content::OnRequest, "empty", Some(EMPTY.to_owned())),
             (None, _) => (Content::Numbers, "numbers", None),
         };
@@ -94,10 +114,16 @@ impl<'a> Tally<'a> {
         }
     }
 
+    /// The first cell that keeps the column from being numbers: a text, or a truth value among them.
+    fn odd(&self) -> Option<&Cell> {
+        let mixed = || self.first_truth.as_ref().filter(|_| self.numbers > 0);
+        self.first.as_ref().or_else(mixed)
+    }
+
     /// Whether somebody may take the column for one of numbers: most cells look like some, or all
     /// that do not are the same text, which will mean "missing".
     fn surprises(&self) -> bool {
-        let numbers = self.numbers + self.truths;
+        let numbers = self.numbers + self.unknown + self.truths;
         2 * (numbers + self.nearly) >= numbers + self.texts || (numbers > 0 && self.alike)
     }
 }
@@ -115,7 +141,11 @@ impl Cell {
     }
 }
 
-/// Whether a number is written with letters alone, as `NaN` and `inf` are.
+/// Whether what can be read as a number is a word that says yes or no; `inf` is not.
+fn is_truth(text: &str) -> bool {
+    text.as_bytes()[0].is_ascii_alphabetic() && !is_float(text)
+}
+
 fn is_float(text: &str) -> bool {
     text.parse::<f64>().is_ok()
 }
@@ -140,8 +170,8 @@ impl Lines {
     pub(crate) fn of(tallies: &[Tally<'_>]) -> Self {
         let mut rows: HashMap<&Path, BTreeSet<u64>> = HashMap::new();
         for tally in tallies.iter().filter(|tally| tally.is_value && tally.surprises()) {
-            if let Some(first) = &tally.first {
-                rows.entry(&first.file).or_default().insert(first.row);
+            if let Some(odd) = tally.odd() {
+                rows.entry(&odd.file).or_default().insert(odd.row);
             }
         }
         let lines = rows.into_iter().map(|(file, rows)| {
@@ -154,6 +184,11 @@ impl Lines {
     fn get(&self, file: &Path, row: u64) -> Option<u64> {
         self.0.get(file)?.get(&row).copied()
     }
+}
+
+/// The line on which a row begins, from 1; `None` where it cannot be found.
+pub(crate) fn line_of(file: &Path, row: u64) -> Option<u64> {
+    lines_of(file, &BTreeSet::from([row])).ok()?.get(&row).copied()
 }
 
 /// The line on which each row begins, from 1. Quoted cells may span lines, and empty lines are no

@@ -27,6 +27,12 @@ pub(crate) fn parse(text: &str) -> Option<(i64, TimeKind)> {
     Some((day + parse_clock(clock.as_bytes())?, TimeKind::Timestamp))
 }
 
+/// Whether a time that [`parse`] reads says how far it is from UTC.
+pub(crate) fn has_offset(text: &str) -> bool {
+    let clock = text.trim().as_bytes().get(10..).unwrap_or_default();
+    clock.iter().any(|byte| matches!(byte, b'Z' | b'+' | b'-'))
+}
+
 /// Days since 1970-01-01 in the proleptic Gregorian calendar.
 ///
 /// After Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
@@ -119,6 +125,18 @@ mod tests {
         check("2015-01-05 01:00:00+08:00", Some(("2015-01-04 17:00:00", Timestamp)));
         check("2015-01-05 01:00:00.123456789-03", Some(("2015-01-05 04:00:00.123456", Timestamp)));
         check(" 20150105 ", Some(("20150105", Integer)));
+    }
+
+    #[test]
+    fn an_offset_is_told_from_none() {
+        for text in
+            ["2015-01-05T01:02:03Z", " 2015-01-05 01:00:00.5-03 ", "2015-01-05 01:00:00+08:00"]
+        {
+            assert!(has_offset(text), "{text}");
+        }
+        for text in ["2015-01-05", "2015-01-05 01:00:00", "-5", "-1234567890123456"] {
+            assert!(!has_offset(text), "{text}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use crate::{
     LoadError, decimal,
     filter::RowFilter,
+    offsets::Offsets,
     rows::{RowStore, SeriesNames, panel_value},
     time::{self, DAY},
 };
@@ -54,6 +55,7 @@ pub(crate) struct WideRows {
     /// Where only some series are wanted, the names of all.
     known: SeriesNames,
     time_kind: Option<TimeKind>,
+    offsets: Offsets,
     place: String,
     /// Rows of this place that were seen, wanted or not.
     seen: u64,
@@ -72,6 +74,7 @@ impl WideRows {
             store,
             known: SeriesNames::default(),
             time_kind: None,
+            offsets: Offsets::default(),
             place: String::new(),
             seen: 0,
             block: Vec::new(),
@@ -88,6 +91,12 @@ impl WideRows {
     pub(crate) fn enter(&mut self, place: &str) {
         place.clone_into(&mut self.place);
         self.seen = 0;
+        self.offsets.enter();
+    }
+
+    /// What was seen of times that are text.
+    pub(crate) fn offsets(&self) -> &Offsets {
+        &self.offsets
     }
 
     /// Rows kept so far.
@@ -198,7 +207,7 @@ impl WideRows {
     }
 
     fn parse_times(
-        &self,
+        &mut self,
         name: &str,
         column: &Arc<dyn Array>,
     ) -> Result<(Vec<i64>, TimeKind), LoadError> {
@@ -219,6 +228,7 @@ impl WideRows {
                 expected: time::EXPECTED,
             })?;
             found = Some(self.common_kind(found, kind)?);
+            self.offsets.see(text, self.seen + row as u64);
             times.push(time);
         }
         Ok((times, found.expect("a batch with rows has times")))

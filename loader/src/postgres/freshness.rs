@@ -11,9 +11,11 @@
 //! Later, the rows are counted and the newest time is asked for, under the same conditions, and with
 //! a limit to the time it may take. Where that suffices, it is exact for rows that came or went, and
 //! the statistics add what was changed in place. A server writes these down up to ten seconds late,
-//! and a standby not at all.
+//! and a standby not at all. Where the table alone does not decide which of its rows are read, because
+//! a condition asks elsewhere or a policy of the table does, statistics of the table say nothing.
 
 use super::{
+    condition::asks_elsewhere,
     server::Server,
     session::{Session, is_cancelled},
     sql::{self, Relation, Rows, quote_name, quote_value},
@@ -42,7 +44,8 @@ pub(crate) struct Look {
     context: Context,
     /// Names and types.
     columns: Vec<String>,
-    /// `None` for what has no statistics: queries, views and foreign tables.
+    /// `None` for what has no statistics, queries, views and foreign tables, and where these are not
+    /// all that decides which rows are read.
     changes: Option<Changes>,
 }
 
@@ -103,9 +106,10 @@ pub(super) fn look(session: &mut Session, settings: &SourceSettings) -> Result<L
     let context = ask("SELECT (SELECT oid FROM pg_database WHERE datname = current_database()), \
          current_user, current_setting('search_path'), current_setting('TimeZone')");
     let of = |row: &[Option<String>], column: usize| row.get(column).cloned().flatten();
-    let changes = match &settings.table {
-        Some(_) => changes(&ask(&statistics(&relation)?)),
-        None => None,
+    let changes = match (&settings.table, &settings.filter) {
+        (None, _) => None,
+        (Some(_), Some(condition)) if asks_elsewhere(condition) => None,
+        (Some(_), _) => changes(&ask(&statistics(&relation)?)),
     };
     let statement = session.describe(
         &format!("SELECT * FROM {} LIMIT 0", relation.sql),
@@ -125,7 +129,8 @@ pub(super) fn look(session: &mut Session, settings: &SourceSettings) -> Result<L
     })
 }
 
-/// Asks for the statistics of a table and of all that belong to it.
+/// Asks for the statistics of a table and of all that belong to it, and whether they tell all. Of
+/// policies, only those of the table that is named apply, and not to every role.
 fn statistics(relation: &Relation) -> Result<String, LoadError> {
     let name = quote_value(&relation.sql)?;
     Ok(format!(
@@ -134,7 +139,7 @@ fn statistics(relation: &Relation) -> Result<String, LoadError> {
          SELECT sum(s.n_tup_ins), sum(s.n_tup_upd), sum(s.n_tup_del), \
            md5(string_agg(c.oid || '/' || c.relfilenode, ',' ORDER BY c.oid)), \
            bool_and(c.relkind IN ('r', 'm', 'p')) AND current_setting('track_counts') = 'on' \
-             AND NOT pg_is_in_recovery() \
+             AND NOT pg_is_in_recovery() AND NOT row_security_active(to_regclass({name})::oid) \
          FROM part JOIN pg_class c ON c.oid = part.oid \
          LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid"
     ))

@@ -157,7 +157,9 @@ impl Member {
         let deadline = Instant::now() + if *patience { PATIENCE } else { Duration::ZERO };
         let mut pause = PAUSES[0];
         loop {
+            let mut connected = false;
             let session = self.connect().and_then(|wire| {
+                connected = true;
                 let mut session = Session::new(server, wire);
                 let look = watch.then(|| freshness::look(&mut session, settings)).transpose()?;
                 session.start(lock.as_deref(), None)?;
@@ -167,6 +169,11 @@ impl Member {
                 Ok(session) => return Ok(session),
                 Err(error) if is_transient(&error) && Instant::now() < deadline => {
                     self.roster.pause(&mut pause, PAUSES[1])?;
+                }
+                // A server that lets nobody in is told of at once; one that did and then broke the
+                // connection may let the next one live. A limit that was reached will be again.
+                Err(error) if connected && is_transient(&error) && !is_cancelled(&error) => {
+                    return Err(End::Lost(error));
                 }
                 Err(error) => return Err(End::Failed(error)),
             }

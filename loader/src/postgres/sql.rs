@@ -2,7 +2,7 @@
 //!
 //! COPY takes no parameters, so names and values are quoted here. `source.query` and
 //! `source.where` are the user's own SQL and are passed on as they are; the transaction around
-//! them is read-only.
+//! them is read-only, and [`condition`](super::condition) has seen that the latter ends where it should.
 
 use crate::{
     LoadError, SourceSettings,
@@ -70,7 +70,7 @@ impl Rows {
         let time = quote_name(&columns.time.0);
         let mut conditions = Vec::new();
         if let Some(condition) = &settings.filter {
-            conditions.push(format!("({condition}\n)"));
+            conditions.push(format!("({condition})"));
         }
         if let (Some(series), false) = (&series, settings.symbols.is_empty()) {
             let symbols: Result<Vec<String>, LoadError> =
@@ -213,10 +213,10 @@ mod tests {
         check_copy(
             |settings| {
                 settings.symbols = vec!["it's".to_owned(), "a\\".to_owned()];
-                settings.filter = Some("a > 0 -- sane".to_owned());
+                settings.filter = Some("a > 0 or b > 0".to_owned());
             },
             TimeField::Text,
-            "COPY (SELECT \"sym\"\"bol\", \"day\", \"a\" FROM \"public\".\"t\" WHERE (a > 0 -- sane\n) \
+            "COPY (SELECT \"sym\"\"bol\", \"day\", \"a\" FROM \"public\".\"t\" WHERE (a > 0 or b > 0) \
              AND \"sym\"\"bol\" IN ('it''s',  E'a\\\\')) TO STDOUT (FORMAT binary)",
         );
     }

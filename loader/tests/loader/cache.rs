@@ -9,6 +9,7 @@ use millstream_stage::{Source, Warnings};
 use std::{
     fs,
     ops::ControlFlow,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         atomic::{AtomicBool, Ordering},
@@ -126,6 +127,34 @@ fn a_changed_file_is_read_again() {
     assert_eq!(load_from(&settings), (Origin::Cache, 1));
     fs::write(&file, "symbol,trade_date,close_pct\na,1,1\na,2,2\n").unwrap();
     assert_eq!(load_from(&settings), (Origin::Source, 2));
+}
+
+/// As `cp -p`, `rsync --inplace --times` and programs that map a file leave it.
+#[test]
+fn a_file_that_is_changed_in_place_under_its_old_size_and_time_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("t.csv");
+    fs::write(&file, "symbol,trade_date,close_pct\na,1,1\n").unwrap();
+    let settings = SourceSettings {
+        kind: SourceKind::Csv,
+        path: Some(file.to_str().unwrap().to_owned()),
+        cache: dir.path().join("cache").to_str().unwrap().to_owned(),
+        ..SourceSettings::default()
+    };
+    let value = || load(&settings).unwrap().shards()[0].values()[0];
+    assert_eq!(value(), 1.0);
+    let before = fs::metadata(&file).unwrap();
+    let (modified, status) =
+        (before.modified().unwrap(), |meta: &fs::Metadata| (meta.ctime(), meta.ctime_nsec()));
+    // The system's clock of files ticks a few hundred times a second.
+    while status(&fs::metadata(&file).unwrap()) == status(&before) {
+        fs::write(&file, "symbol,trade_date,close_pct\na,1,2\n").unwrap();
+        fs::File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
+    }
+    let after = fs::metadata(&file).unwrap();
+    assert_eq!((after.len(), after.modified().unwrap()), (before.len(), modified));
+    assert_eq!(value(), 2.0);
+    assert_eq!(load_from(&settings), (Origin::Cache, 1));
 }
 
 fn check_damage(damage: impl Fn(&Path), expected: &str) {

@@ -219,3 +219,81 @@ fn rows_of_another_search_path_role_or_database_are_not_those_that_are_cached() 
         assert_eq!(value(&other).1, Origin::Cache);
     }
 }
+
+/// A table of two series with the same times, so that neither a count nor the newest time tells which
+/// of them is read.
+fn make_two(client: &mut Client, name: &str) {
+    make(client, name);
+    let other = format!("INSERT INTO {name} SELECT 'y', trade_date, -a FROM {name}");
+    client.batch_execute(&other).unwrap();
+}
+
+/// Checks that rows are not taken for fresh that something besides the table chooses: series `x`
+/// until `change`, and then `y`.
+fn check_chosen(client: &mut Client, settings: &SourceSettings, change: &str) {
+    let series = |refresh| load(settings, refresh).unwrap().panel.schema().series.clone();
+    assert_eq!(series(Refresh::Never), ["x"]);
+    client.batch_execute(change).unwrap();
+    let said = ["as many now", "is not known", "source.where", "row-level security", "--refresh"];
+    check(settings, Refresh::Never, 10, Origin::Cache, &said);
+    check(settings, Refresh::IfNewer, 10, Origin::Source, &[]);
+    assert_eq!(series(Refresh::Never), ["y"], "{change}");
+}
+
+#[test]
+fn rows_that_a_condition_chooses_by_what_is_elsewhere_are_not_taken_for_fresh() {
+    let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    let mut client = connect(&server);
+    make_two(&mut client, "millstream_test_chosen");
+    client
+        .batch_execute(
+            "DROP TABLE IF EXISTS millstream_test_params;
+             CREATE TABLE millstream_test_params AS SELECT 'x' AS sym;
+             CREATE OR REPLACE FUNCTION millstream_test_choice() RETURNS text LANGUAGE sql AS $$SELECT 'x'$$",
+        )
+        .unwrap();
+    let filtered = |filter: &str| SourceSettings {
+        filter: Some(filter.to_owned()),
+        ..cached(&server, dir.path(), "millstream_test_chosen")
+    };
+    check_chosen(
+        &mut client,
+        &filtered("symbol in (select sym from millstream_test_params)"),
+        "UPDATE millstream_test_params SET sym = 'y'",
+    );
+    check_chosen(
+        &mut client,
+        &filtered("symbol = millstream_test_choice()"),
+        "CREATE OR REPLACE FUNCTION millstream_test_choice() RETURNS text LANGUAGE sql AS $$SELECT 'y'$$",
+    );
+    let plain = filtered("symbol in ('x', 'select f(1)') and (a between 0 and 1e3 or not (a < 0))");
+    check(&plain, Refresh::Never, 10, Origin::Source, &[]);
+    for refresh in ALL {
+        check(&plain, refresh, 10, Origin::Cache, &[]);
+    }
+}
+
+#[test]
+fn rows_that_a_policy_chooses_are_not_taken_for_fresh() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::with(&Options::default());
+    let mut client = connect(&server);
+    make_two(&mut client, "millstream_test_chosen");
+    client
+        .batch_execute(
+            "CREATE ROLE reader LOGIN; GRANT SELECT ON millstream_test_chosen TO reader;
+             ALTER TABLE millstream_test_chosen ENABLE ROW LEVEL SECURITY;
+             CREATE POLICY choice ON millstream_test_chosen USING (symbol = 'x')",
+        )
+        .unwrap();
+    let all = cached(&server, dir.path(), "millstream_test_chosen");
+    let reader = SourceSettings {
+        url: Some(server.url().replace("user=tester", "user=reader")),
+        ..all.clone()
+    };
+    let change = "ALTER POLICY choice ON millstream_test_chosen USING (symbol = 'y')";
+    check_chosen(&mut client, &reader, change);
+    // To a superuser no policy applies.
+    check(&all, Refresh::Never, 20, Origin::Source, &[]);
+    check(&all, Refresh::Never, 20, Origin::Cache, &[]);
+}

@@ -2,8 +2,8 @@
 
 use crate::support::{chain, in_time, load};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
-use millstream_loader::{LoadError, SourceKind, SourceSettings};
-use millstream_stage::Panel;
+use millstream_loader::{LoadError, Loader, SourceKind, SourceSettings};
+use millstream_stage::{Panel, Source, Warnings};
 use parquet::{
     arrow::ArrowWriter,
     basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel},
@@ -44,6 +44,42 @@ fn a_pipe_in_place_of_a_source_is_an_error_and_not_a_wait() {
     // A folder is a place to look for files in.
     let error = load(&settings(SourceKind::Csv, dir.path())).unwrap_err().to_string();
     assert!(error.contains("matches no file"), "{error}");
+}
+
+#[test]
+fn endings_are_read_in_any_case_and_what_a_directory_holds_besides_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, cache) = (dir.path().join("rows"), dir.path().join("cache"));
+    fs::create_dir(&folder).unwrap();
+    let write = |name: &str, day: u32| {
+        fs::write(folder.join(name), format!("trade_date,close_pct\n{day},1\n")).unwrap();
+    };
+    write("notes.txt", 1);
+    write("z.csv.gz", 2);
+    write(".hidden.csv", 3);
+    write(".lock", 4);
+    fs::create_dir(folder.join("more.csv")).unwrap();
+    let cache = cache.to_str().unwrap().to_owned();
+    let settings = SourceSettings { cache, ..settings(SourceKind::Csv, &folder) };
+    let error = load(&settings).unwrap_err().to_string();
+    assert!(error.contains("matches no file"), "{error}");
+
+    write("a.csv", 5);
+    write("B.CSV", 6);
+    write("c.Csv", 7);
+    for _ in ["read", "cached"] {
+        let warnings = Warnings::default();
+        let mut loader = Loader::new(settings.clone(), Vec::new()).warn_to(warnings.clone());
+        assert_eq!(loader.next().unwrap().unwrap().row_count(), 3);
+        let said = warnings.all();
+        assert_eq!(said.len(), 1, "{said:?}");
+        let names = ["\".hidden.csv\"", "\"more.csv\" (a folder)", "\"notes.txt\"", "\"z.csv.gz\""];
+        assert!(said[0].contains(&names.join(", ")) && !said[0].contains(".lock"), "{said:?}");
+    }
+    let one = SourceSettings { path: folder.join("a.csv").to_str().map(str::to_owned), ..settings };
+    let warnings = Warnings::default();
+    Loader::new(one, Vec::new()).warn_to(warnings.clone()).next().unwrap();
+    assert_eq!(warnings.all(), [""; 0]);
 }
 
 #[test]

@@ -76,14 +76,32 @@ fn a_table_gives_the_panel_that_was_written_into_it() {
     };
     assert_eq!(load(&some).unwrap().schema(), load(&here).unwrap().schema());
     let filtered = SourceSettings {
-        filter: Some(
-            "symbol in ('S003', 'S007') and trade_date >= '2015-02-02' -- and no more".to_owned(),
-        ),
+        filter: Some("symbol in ('S003', 'S007') and trade_date >= '2015-02-02'".to_owned()),
         symbols: Vec::new(),
         from: None,
         ..some
     };
     assert_eq!(load(&filtered).unwrap().schema(), load(&here).unwrap().schema());
+}
+
+#[test]
+fn a_condition_does_not_reach_beyond_itself() {
+    let server = Server::start();
+    let rows =
+        "select * from (values ('a', 1, 1.0), ('b', 1, 2.0)) as t (symbol, trade_date, close_pct)";
+    let filtered = |filter: &str| SourceSettings {
+        filter: Some(filter.to_owned()),
+        symbols: vec!["a".to_owned()],
+        ..crate::support::query(&server, rows)
+    };
+    for filter in ["close_pct > 1) or (true", "(close_pct > 0", "true --", "true /*", "'", " "] {
+        let found = load(&filtered(filter)).map(|panel| panel.schema().series.clone());
+        let error = found.expect_err(filter);
+        assert!(error.is_setting(), "{filter}: {error}");
+        assert!(error.to_string().contains("source.where = "), "{error}");
+    }
+    let kept = filtered("(symbol <> ')' and \"symbol\" <> $x$)'--$x$) or symbol = E'\\')'");
+    assert_eq!(load(&kept).unwrap().schema().series, ["a"]);
 }
 
 /// Every type, its edge values, and what the panel makes of them.

@@ -344,6 +344,31 @@ fn a_statement_timeout_is_lifted_unless_the_user_asked_for_it() {
     }
 }
 
+#[test]
+fn a_backend_that_is_killed_before_it_has_a_snapshot_is_replaced() {
+    let server = Server::start();
+    let mut client = connect(&server);
+    make_wide(&mut client, "millstream_test_slow", 5, 10);
+    let mut writer = connect(&server);
+    let mut write = writer.transaction().unwrap();
+    write.batch_execute("LOCK TABLE millstream_test_slow IN ACCESS EXCLUSIVE MODE").unwrap();
+    let source = SourceSettings { filter: None, ..slow(&server) };
+    let warnings = Warnings::default();
+    let heard = warnings.clone();
+    let loading = thread::spawn(move || {
+        load_warned(&source, &heard, |_| ControlFlow::Continue(())).map(|panel| panel.row_count())
+    });
+    let since = Instant::now();
+    while kill(&mut client, "AND wait_event_type = 'Lock'") == 0 {
+        assert!(since.elapsed() < Duration::from_secs(20), "nobody waits for the table");
+        thread::yield_now();
+    }
+    write.commit().unwrap();
+    assert_eq!(loading.join().unwrap().map_err(|error| chain(&error)), Ok(50));
+    let said = warnings.all();
+    assert!(said.len() == 1 && said[0].contains("terminating connection due to"), "{said:?}");
+}
+
 /// A query that would take ten minutes: whoever drops it must be rid of it at once.
 const ENDLESS: &str = "select symbol, trade_date, close_pct, f01 from millstream_test_slow
     cross join (select pg_sleep(600)) as nap";

@@ -172,6 +172,59 @@ fn csv_columns_that_one_cell_keeps_out_are_named_with_it() {
 }
 
 #[test]
+fn truth_values_among_numbers_are_no_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "symbol,trade_date,a,price,flag,sparse\n\
+                x,1,1,1.5,TRUE,NaN\n\
+                x,2,2,True,false,true\n\
+                x,3,3,3,,False\n";
+    let settings = csv(dir.path(), text);
+    let (panel, said) = load_warned(&settings);
+    let panel = panel.unwrap();
+    assert_eq!(panel.schema().columns, ["a", "flag", "sparse"]);
+    use ColumnKind::{Boolean, Number};
+    assert_eq!(panel.schema().kinds, [Number, Boolean, Boolean]);
+    let values = panel.shards()[0].values();
+    assert_eq!((values[1], values[4], values[5], values[8]), (1.0, 0.0, 1.0, 0.0));
+    assert!(values[2].is_nan() && values[7].is_nan());
+    check_said(
+        &said,
+        &[&["column \"price\" is left out", "line 3 of ", "holds \"True\", which is no number"]],
+    );
+    let named = SourceSettings { features: owned(&["price"]), ..settings.clone() };
+    let error = load_warned(&named).0.unwrap_err().to_string();
+    assert!(error.contains("\"price\"") && error.contains("holds \"True\""), "{error}");
+    let na = SourceSettings { na: owned(&["True"]), ..settings };
+    let (panel, said) = load_warned(&na);
+    assert_eq!(panel.unwrap().schema().columns, ["a", "price", "flag", "sparse"]);
+    check_said(&said, &[]);
+}
+
+#[test]
+fn times_without_an_offset_among_times_with_one_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = |times: &[&str]| {
+        let rows: String = times.iter().map(|time| format!("x,{time},1\n")).collect();
+        let settings = csv(dir.path(), &format!("symbol,trade_date,a\n\n{rows}"));
+        ["read", "cached"].map(|_| {
+            let (panel, said) = load_warned(&settings);
+            panel.unwrap();
+            said
+        })
+    };
+    let first = "2020-01-01 10:00:00+02:00";
+    for plain in ["2020-01-02 10:00:00", "2020-01-02"] {
+        for said in said(&[first, plain, "2020-01-03T00:00:00.5Z", "2020-01-04 00:00:00"]) {
+            let line = ["column \"trade_date\"", "line 4 of ", "t.csv", plain, "taken as UTC"];
+            check_said(&said, &[&line]);
+        }
+    }
+    for all in [[first, "2020-01-02 10:00:00.25-0330"], ["2020-01-01", "2020-01-02 10:00:00"]] {
+        assert_eq!(said(&all).concat(), [""; 0]);
+    }
+}
+
+#[test]
 fn parquet_columns_of_types_that_are_not_read_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.parquet");
@@ -237,7 +290,7 @@ fn columns_of_a_table_that_are_not_read_are_named_and_the_others_keep_their_kind
 #[test]
 fn the_kind_of_a_column_is_in_the_fingerprint_and_the_cache() {
     let dir = tempfile::tempdir().unwrap();
-    let truths = csv(dir.path(), "symbol,trade_date,a,b\nx,1,true,1\nx,2,false,true\n");
+    let truths = csv(dir.path(), "symbol,trade_date,a,b\nx,1,true,1\nx,2,false,1\n");
     let panels = ["read", "cached"].map(|_| load_warned(&truths).0.unwrap());
     for panel in &panels {
         assert_eq!(panel.schema().kinds, [ColumnKind::Boolean, ColumnKind::Number]);
