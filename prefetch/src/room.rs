@@ -73,7 +73,7 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         let text = refusal(1, 1_000_000_000, 3).unwrap();
-        assert!(text.contains("window.lookback and window.horizon to 12"), "{text}");
+        assert!(text.contains("window.lookback and window.horizon to 11"), "{text}");
         // No size overflows.
         let most = i64::MAX as usize;
         assert!(refusal(most, most, most).is_some());
