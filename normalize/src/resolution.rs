@@ -9,7 +9,9 @@ use crate::{
     moments::is_known,
     spans::{self, PanelRows, SeriesRows},
 };
-use millstream_stage::{ColumnScaling, CrossSection, Fit, Panel, Reference, Scaling, TargetKind};
+use millstream_stage::{
+    ColumnScaling, CrossSection, Fit, Panel, Reference, Scaling, SeriesFits, TargetKind,
+};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -17,10 +19,10 @@ use std::collections::BTreeMap;
 const STEPS: f32 = 8.0;
 
 /// Pairs of adjacent rows that are looked at, evenly spaced; more where there are many series.
-const PAIRS: usize = 1 << 13;
+const PAIRS: usize = 1 << 11;
 
 /// Pairs of a series that are looked at, at least.
-const PAIRS_OF_SERIES: usize = 16;
+const PAIRS_OF_SERIES: usize = 4;
 
 /// Columns and series that a line names.
 const LISTED: usize = 5;
@@ -32,36 +34,50 @@ enum Lost {
     ByScaling,
 }
 
-/// A column that is looked at.
-struct Column<'a> {
-    at: usize,
-    fit: &'a Fit,
-    /// By series, where it has its own.
-    own: Vec<Option<&'a Fit>>,
-    /// Whether what stands in a batch is the fit of the value itself.
-    is_scaled: bool,
+/// The columns that are looked at, side by side.
+struct Columns<'a> {
+    /// Where each lies in a row.
+    places: Vec<usize>,
+    /// Number among the features or targets, and whether it is a target.
+    sides: Vec<(usize, bool)>,
+    scalings: Vec<&'a ColumnScaling>,
+    kind: TargetKind,
 }
 
-/// The changes of one column in one series.
-#[derive(Default)]
+/// What scales the columns of one series.
+struct Scales<'a> {
+    offset: Vec<f32>,
+    factor: Vec<f32>,
+    /// Those that are not affine, by number.
+    curved: Vec<(usize, &'a Fit)>,
+}
+
+/// The changes of each column in one series.
 struct Changes {
-    all: u32,
-    lost_in_the_panel: u32,
-    lost_by_scaling: u32,
+    all: Vec<u32>,
+    lost_in_the_panel: Vec<u32>,
+    lost_by_scaling: Vec<u32>,
 }
 
 /// Says which columns lose most of their changes, and in which series.
 ///
 /// Runs on the rayon pool it is called in.
 pub(crate) fn lost_changes(panel: &Panel, scaling: &Scaling, kind: TargetKind) -> Vec<String> {
-    let columns = columns(panel, scaling, kind);
+    let columns = Columns::new(panel, scaling, kind);
+    let common = columns.scales(None);
     let (rows, series) = (PanelRows::new(panel), spans::series(panel));
     let pairs = (PAIRS / series.len().max(1)).max(PAIRS_OF_SERIES);
     let mut lost: Vec<(Lost, usize, u32)> = series
         .par_iter()
         .flat_map_iter(|series| {
-            let found = lost_in(&rows, series, pairs, &columns);
-            found.into_iter().map(|(lost, column)| (lost, columns[column].at, series.code))
+            let fits = scaling.by_series.get(&panel.schema().series[series.code as usize]);
+            let own = fits.map(|fits| columns.scales(Some(fits)));
+            let changes =
+                Changes::count(&rows, series, pairs, &columns, own.as_ref().unwrap_or(&common));
+            let found = changes.lost().into_iter();
+            let places = &columns.places;
+            let found = found.map(|(lost, column)| (lost, places[column], series.code));
+            found.collect::<Vec<_>>()
         })
         .collect();
     lost.sort_unstable();
@@ -99,77 +115,119 @@ pub(crate) fn lost_changes(panel: &Panel, scaling: &Scaling, kind: TargetKind) -
     groups.into_iter().take(LISTED).map(line).chain(more).collect()
 }
 
-fn columns<'a>(panel: &'a Panel, scaling: &'a Scaling, kind: TargetKind) -> Vec<Column<'a>> {
-    let names = panel.schema();
-    let column = |target: bool, i: usize, column: &'a ColumnScaling| {
-        let own = |name: &String| {
-            let fits = scaling.by_series.get(name)?;
-            Some(if target { &fits.targets[i] } else { &fits.features[i] })
-        };
-        let compared = column.cross_section != CrossSection::None
-            || column.reference != Reference::None
-            || (target && kind != TargetKind::Value);
-        Some(Column {
-            at: names.columns.iter().position(|name| *name == column.name)?,
-            fit: &column.fit,
-            own: names.series.iter().map(own).collect(),
-            is_scaled: !compared,
-        })
-    };
-    let features = scaling.features.iter().enumerate().map(|(i, c)| column(false, i, c));
-    let targets = scaling.targets.iter().enumerate().map(|(i, c)| column(true, i, c));
-    features.chain(targets).flatten().collect()
-}
-
-/// Which columns lose most of the changes of one series, and where.
-fn lost_in(
-    rows: &PanelRows<'_>,
-    series: &SeriesRows,
-    pairs: usize,
-    columns: &[Column<'_>],
-) -> Vec<(Lost, usize)> {
-    let mut changes: Vec<Changes> = columns.iter().map(|_| Changes::default()).collect();
-    let step = (series.end - series.start).div_ceil(pairs).max(1);
-    for row in (series.start..series.end - 1).step_by(step) {
-        let mut pair = rows.rows(row..row + 2);
-        let (Some(before), Some(after)) = (pair.next(), pair.next()) else { continue };
-        for (column, changes) in columns.iter().zip(&mut changes) {
-            let fit = column.own[series.code as usize].unwrap_or(column.fit);
-            let scale = column.is_scaled.then_some(fit);
-            changes.add(before[column.at], after[column.at], scale);
+impl<'a> Columns<'a> {
+    fn new(panel: &Panel, scaling: &'a Scaling, kind: TargetKind) -> Self {
+        let names = &panel.schema().columns;
+        let features = scaling.features.iter().enumerate().map(|(i, c)| (c, (i, false)));
+        let targets = scaling.targets.iter().enumerate().map(|(i, c)| (c, (i, true)));
+        let mut columns =
+            Columns { places: Vec::new(), sides: Vec::new(), scalings: Vec::new(), kind };
+        for (column, side) in features.chain(targets) {
+            if let Some(place) = names.iter().position(|name| *name == column.name) {
+                columns.places.push(place);
+                columns.sides.push(side);
+                columns.scalings.push(column);
+            }
         }
+        columns
     }
-    let found = changes.iter().enumerate();
-    found.filter_map(|(column, changes)| Some((changes.lost()?, column))).collect()
+
+    /// With the fits of one series, if it has its own. What stands in a batch is not always the fit of
+    /// the value itself: what is compared with others, or with another row, is taken as it is.
+    fn scales(&self, own: Option<&'a SeriesFits>) -> Scales<'a> {
+        let mut scales = Scales { offset: Vec::new(), factor: Vec::new(), curved: Vec::new() };
+        for (number, (column, (at, is_target))) in self.scalings.iter().zip(&self.sides).enumerate()
+        {
+            let fit = match own {
+                Some(own) if *is_target => &own.targets[*at],
+                Some(own) => &own.features[*at],
+                None => &column.fit,
+            };
+            let compared = column.cross_section != CrossSection::None
+                || column.reference != Reference::None
+                || (*is_target && self.kind != TargetKind::Value);
+            let is_affine = !compared && fit.curve.is_linear();
+            if !compared && !is_affine {
+                scales.curved.push((number, fit));
+            }
+            scales.offset.push(if is_affine { fit.offset as f32 } else { 0.0 });
+            scales.factor.push(if is_affine { (1.0 / fit.scale) as f32 } else { 1.0 });
+        }
+        scales
+    }
 }
 
 impl Changes {
-    fn add(&mut self, before: f32, after: f32, scale: Option<&Fit>) {
-        if before == after || !is_known(before) || !is_known(after) {
-            return;
+    /// Of pairs of adjacent rows of one series, evenly spaced.
+    fn count(
+        rows: &PanelRows<'_>,
+        series: &SeriesRows,
+        pairs: usize,
+        columns: &Columns<'_>,
+        scales: &Scales<'_>,
+    ) -> Self {
+        let zeros = vec![0; columns.places.len()];
+        let mut changes = Changes {
+            all: zeros.clone(),
+            lost_in_the_panel: zeros.clone(),
+            lost_by_scaling: zeros,
+        };
+        let mut before = vec![0.0; columns.places.len()];
+        let mut after = before.clone();
+        let step = (series.end - series.start).div_ceil(pairs).max(1);
+        for row in (series.start..series.end - 1).step_by(step) {
+            let mut pair = rows.rows(row..row + 2);
+            let (Some(first), Some(second)) = (pair.next(), pair.next()) else { continue };
+            spans::gather(first, &columns.places, &mut before);
+            spans::gather(second, &columns.places, &mut after);
+            changes.add(&before, &after, scales);
         }
-        self.all += 1;
-        if is_rounding(before, after) {
-            self.lost_in_the_panel += 1;
-        } else if let Some(fit) = scale {
-            let lost = is_rounding(fit.apply_f32(before), fit.apply_f32(after));
-            self.lost_by_scaling += u32::from(lost);
+        changes
+    }
+
+    /// Written for vector instructions: there are as many pairs as series, and as many columns.
+    fn add(&mut self, before: &[f32], after: &[f32], scales: &Scales<'_>) {
+        let counts =
+            self.all.iter_mut().zip(&mut self.lost_in_the_panel).zip(&mut self.lost_by_scaling);
+        let values = before.iter().zip(after).zip(scales.offset.iter().zip(&scales.factor));
+        for (((all, in_the_panel), by_scaling), ((&before, &after), (offset, factor))) in
+            counts.zip(values)
+        {
+            let changed = (before != after) & is_known(before) & is_known(after);
+            let rounded = changed & is_rounding(before, after);
+            let scaled = |value: f32| (value - offset) * factor;
+            let lost = changed & !rounded & is_rounding(scaled(before), scaled(after));
+            *all += u32::from(changed);
+            *in_the_panel += u32::from(rounded);
+            *by_scaling += u32::from(lost);
+        }
+        for &(at, fit) in &scales.curved {
+            let [before, after] = [before[at], after[at]];
+            let changed = before != after && is_known(before) && is_known(after);
+            if changed && !is_rounding(before, after) {
+                let lost = is_rounding(fit.apply_f32(before), fit.apply_f32(after));
+                self.lost_by_scaling[at] += u32::from(lost);
+            }
         }
     }
 
-    fn lost(&self) -> Option<Lost> {
-        let is_most = |count: u32| count > self.all / 2;
-        match (is_most(self.lost_in_the_panel), is_most(self.lost_by_scaling)) {
-            (true, _) => Some(Lost::InThePanel),
-            (_, true) => Some(Lost::ByScaling),
-            _ => None,
-        }
+    /// Which columns lose most of their changes, and where.
+    fn lost(&self) -> Vec<(Lost, usize)> {
+        let lost = |column: usize| {
+            let is_most = |count: &[u32]| count[column] > self.all[column] / 2;
+            match (is_most(&self.lost_in_the_panel), is_most(&self.lost_by_scaling)) {
+                (true, _) => Some((Lost::InThePanel, column)),
+                (_, true) => Some((Lost::ByScaling, column)),
+                _ => None,
+            }
+        };
+        (0..self.all.len()).filter_map(lost).collect()
     }
 }
 
 /// Whether two values differ by a few steps of 32 bits, or not at all.
 fn is_rounding(before: f32, after: f32) -> bool {
-    (after - before).abs() < STEPS * f32::EPSILON * before.abs().max(after.abs()) || before == after
+    (after - before).abs() <= STEPS * f32::EPSILON * before.abs().max(after.abs())
 }
 
 #[cfg(test)]
