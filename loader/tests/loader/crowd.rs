@@ -86,7 +86,11 @@ fn what_somebody_else_has_left_and_cannot_be_removed_stops_nobody() {
     fs::write(dir.path().join("k.partial-3"), "").unwrap();
     open(&full, 0o555).unwrap();
     open(&closed, 0o000).unwrap();
-    let program = env::current_exe().unwrap();
+    // The other user may not be let into the folder that this program is in.
+    let place = tempfile::tempdir().unwrap();
+    open(place.path(), 0o755).unwrap();
+    let program = place.path().join("test");
+    fs::copy(env::current_exe().unwrap(), &program).unwrap();
     let name = "crowd::what_somebody_else_has_left_and_cannot_be_removed_stops_nobody";
     let mut child = Command::new(program);
     child.args(["--exact", name, "--nocapture"]).env(CHILD_CACHE, dir.path()).current_dir("/");
