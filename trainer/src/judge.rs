@@ -34,9 +34,9 @@ pub(crate) struct Kept<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forecaster {
     Model,
-    /// Always the mean of the training rows.
+    /// Always the mean of the training rows, those of its series where it is scaled by itself.
     Mean,
-    /// Always the last known value, or the mean where that is missing.
+    /// Always the last known value, or that mean where there was none.
     Last,
 }
 
