@@ -15,7 +15,7 @@ use crate::{
     wide::WideRows,
 };
 use arrow::datatypes::ToByteSlice;
-use millstream_stage::{ColumnKind, Panel, PanelSchema, Shard, TimeKind};
+use millstream_data::{ColumnKind, Panel, PanelSchema, Shard, TimeKind};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 

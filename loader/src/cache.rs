@@ -29,7 +29,8 @@ use crate::{
     request::Request,
     shard_file,
 };
-use millstream_stage::{Item, Panel, make_folder};
+use millstream_data::{Panel, make_folder};
+use millstream_stage::Item;
 use std::{
     io,
     path::{Path, PathBuf},

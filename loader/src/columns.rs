@@ -4,7 +4,7 @@
 //! settings to it. Nothing here knows Arrow or PostgreSQL types.
 
 use crate::{LoadError, SourceSettings, nearest::nearest};
-use millstream_stage::{ColumnKind, NamePattern};
+use millstream_data::{ColumnKind, NamePattern};
 use std::collections::{HashMap, HashSet};
 
 /// What a column can be used for.

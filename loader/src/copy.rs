@@ -23,7 +23,7 @@ use crate::LoadError;
 use cursor::{Cursor, Cut};
 use fields::{TimeField, ValueField};
 use key::KeyField;
-use millstream_stage::ColumnKind;
+use millstream_data::ColumnKind;
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 

@@ -136,7 +136,8 @@ fn broken(file: &SourceFile, source: ArrowError) -> LoadError {
 mod tests {
     use super::*;
     use crate::{SourceSettings, files};
-    use millstream_stage::{Panel, TimeKind, Warnings};
+    use millstream_data::{Panel, TimeKind};
+    use millstream_stage::Warnings;
     use std::ops::ControlFlow;
 
     /// Writes a file, finds it and does something with it.

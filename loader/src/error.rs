@@ -3,7 +3,7 @@
 //! `place` is a file, a table or "the query", as the user would call it. Rows count from 1. No
 //! variant ever holds a connection string, so that no message can show a password.
 
-use millstream_stage::PanelError;
+use millstream_data::PanelError;
 use std::path::PathBuf;
 
 /// Why loading failed.

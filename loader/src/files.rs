@@ -7,7 +7,8 @@
 //! file that has another one while it is read, or afterwards, is an error.
 
 use crate::{LoadError, SourceKind, SourceSettings};
-use millstream_stage::{Warnings, plain_file};
+use millstream_data::plain_file;
+use millstream_stage::Warnings;
 use serde::{Serialize, Serializer};
 use std::{
     fs::{self, File, Metadata},

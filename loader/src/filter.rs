@@ -4,7 +4,7 @@
 //! for bounds on times that are text, which it would compare as text.
 
 use crate::{LoadError, SourceSettings, time};
-use millstream_stage::TimeKind;
+use millstream_data::TimeKind;
 use std::collections::HashSet;
 
 /// The rows that are wanted.

@@ -9,7 +9,7 @@
 //! by those who find no folder, to look again: for a few system calls, never while rows are read or
 //! written. Where the file system has no locks, everything works, but nothing is cleaned up.
 
-use millstream_stage::plain_file;
+use millstream_data::plain_file;
 use std::{
     fs::{self, DirEntry, File, OpenOptions, TryLockError},
     hash::{BuildHasher, RandomState},

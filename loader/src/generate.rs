@@ -21,7 +21,7 @@ use crate::{
     time::{DAY, days_from_civil},
     wide::ONE_SERIES,
 };
-use millstream_stage::{ColumnKind, TimeKind, available_memory};
+use millstream_data::{ColumnKind, TimeKind, available_memory};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},

@@ -1,7 +1,8 @@
 //! Tests of the generated table: that it is stable, holey as asked, and worth learning from.
 
 use super::*;
-use millstream_stage::{Panel, Shard, Warnings};
+use millstream_data::{Panel, Shard};
+use millstream_stage::Warnings;
 use std::ops::ControlFlow;
 
 /// What is known at a step, and the target of the next.

@@ -2,7 +2,7 @@
 //!
 //! [`Loader`] is the source at the start of every millstream line. It reads rows from PostgreSQL,
 //! Parquet or CSV, or makes them up, as [`SourceSettings`] say, sorts them by series and time, and
-//! emits one [`Panel`](millstream_stage::Panel): the data set once, row-major, missing values as
+//! emits one [`Panel`](millstream_data::Panel): the data set once, row-major, missing values as
 //! NaN. Numbers are rounded to the nearest `f64`, then to `f32`.
 //!
 //! Panels are cached on disk as uncompressed Arrow IPC files and memory-mapped, so that every run

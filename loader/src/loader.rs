@@ -11,7 +11,8 @@ use crate::{
     refresh::{Refresh, wants_anew},
     request::Request,
 };
-use millstream_stage::{Item, Panel, Source, Warnings};
+use millstream_data::Panel;
+use millstream_stage::{Item, Source, Warnings};
 use serde::{Serialize, Serializer};
 use std::{fmt, ops::ControlFlow, path::PathBuf, time::Instant};
 

@@ -5,7 +5,7 @@
 //! that no byte of it can change unnoticed.
 
 use crate::{LoadError, folder::is_absent, notes::Notes, postgres::ReadRows};
-use millstream_stage::{PanelSchema, plain_file};
+use millstream_data::{PanelSchema, plain_file};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
@@ -108,7 +108,7 @@ fn is_whole(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_stage::{ColumnKind, TimeKind};
+    use millstream_data::{ColumnKind, TimeKind};
 
     fn check(text: Option<&str>, expected: &str) {
         let dir = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use crate::{
     progress::Tell,
     rows::{Chunk, RowStore},
 };
-use millstream_stage::Shard;
+use millstream_data::Shard;
 use std::collections::HashMap;
 
 /// Rows between two looks at the clock, and at whether to go on.

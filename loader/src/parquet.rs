@@ -14,7 +14,7 @@ use crate::{
     wide::{WideColumns, WideRows, batch_rows},
 };
 use arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
-use millstream_stage::ColumnKind;
+use millstream_data::ColumnKind;
 use parquet::{
     arrow::{
         ProjectionMask,

@@ -45,7 +45,8 @@ use crate::{
     rows::RowStore,
 };
 use crew::{Crew, Event, Order};
-use millstream_stage::{TimeKind, Warnings};
+use millstream_data::TimeKind;
+use millstream_stage::Warnings;
 use plan::Plan;
 use server::Server;
 use session::{Session, is_cancelled};

@@ -1,7 +1,8 @@
 //! [`Request`]: what a reader is asked for.
 
 use crate::{SourceSettings, files::SourceFile};
-use millstream_stage::{NamePattern, PanelSchema, Warnings};
+use millstream_data::{NamePattern, PanelSchema};
+use millstream_stage::Warnings;
 
 /// What to read.
 #[derive(Debug, Clone, Copy)]

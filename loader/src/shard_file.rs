@@ -21,7 +21,7 @@ use arrow::{
         writer::{FileWriter, IpcWriteOptions},
     },
 };
-use millstream_stage::{Shard, plain_file, shard_schema};
+use millstream_data::{Shard, plain_file, shard_schema};
 use std::{
     fs::File,
     io::{BufWriter, Write},

@@ -10,7 +10,7 @@ use crate::{
     wide::{is_missing, parse_number},
 };
 use arrow::array::StringArray;
-use millstream_stage::{ColumnKind, plain_file};
+use millstream_data::{ColumnKind, plain_file};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io::{BufRead, BufReader},

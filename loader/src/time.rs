@@ -3,7 +3,7 @@
 //! Only the forms that sort and mean the same everywhere are read; `3/4/2020` is refused rather
 //! than guessed at. An offset is applied, so that every time is UTC.
 
-use millstream_stage::TimeKind;
+use millstream_data::TimeKind;
 
 /// Microseconds in a day.
 pub(crate) const DAY: i64 = 86_400_000_000;

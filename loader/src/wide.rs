@@ -17,7 +17,7 @@ use arrow::{
         DataType, Decimal128Type, Float32Type, Float64Type, Int64Type, SchemaRef, TimeUnit,
     },
 };
-use millstream_stage::TimeKind;
+use millstream_data::TimeKind;
 use std::{collections::HashMap, sync::Arc};
 
 /// Most rows to ask a reader for at a time: with a hundred features, a block stays within the L2

@@ -1,12 +1,12 @@
 //! From an Arrow table to shuffled training batches, with no libtorch and no database.
 
 use arrow::array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
+use millstream_data::{BatchSlot, Reference};
 use millstream_normalize::{
     Batches, Filler, FitSettings, Fitted, Rank, Rows, ScaleGroup, ScaleMethod, ScaleSettings,
     Shape, Split, SplitSettings, TargetSettings, TrainingOrder, WindowIndex, WindowOrder,
     WindowSettings, fit, panel_of,
 };
-use millstream_stage::{BatchSlot, Reference};
 use std::{error::Error, num::NonZeroUsize, sync::Arc};
 
 const BATCH: usize = 64;

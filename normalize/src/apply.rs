@@ -7,7 +7,7 @@ use crate::{
     pages,
     spans::{PanelRows, SeriesRows, gather},
 };
-use millstream_stage::{Missing, PanelSchema, Scaling};
+use millstream_data::{Missing, PanelSchema, Scaling};
 use rayon::prelude::*;
 use std::ops::Range;
 

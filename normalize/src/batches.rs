@@ -7,7 +7,7 @@ use crate::{
     cross_section::TimeIndex, error::NormalizeError, rows::Rows, settings::WindowOrder,
     shuffle::Shuffle, windows::WindowIndex,
 };
-use millstream_stage::PanelSchema;
+use millstream_data::PanelSchema;
 use std::{ops::Range, sync::Arc};
 
 /// One of several processes that share every batch.

@@ -7,7 +7,7 @@ use crate::{
     split::{Part, Span, Split, distinct_times},
     windows::Shape,
 };
-use millstream_stage::{Panel, WindowCounts};
+use millstream_data::{Panel, WindowCounts};
 
 /// Windows that belong to no part, by the first reason that holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The data contract: what the settings make of a panel, and what they may not ask of it.
 
 use crate::{error::NormalizeError, fit::FitSettings, split::TrainSplit};
-use millstream_stage::{
+use millstream_data::{
     ColumnKind, CrossSection, DataSchema, ForecastColumns, NameError, Padding, Panel, PanelSchema,
     SameName, TargetKind, TimeKind,
 };

@@ -4,7 +4,7 @@
 //! for the others. Nothing here looks at another time, so nothing of the future reaches a row.
 
 use crate::moments::is_known;
-use millstream_stage::{ColumnScaling, CrossSection, Panel, Shard};
+use millstream_data::{ColumnScaling, CrossSection, Panel, Shard};
 use rayon::prelude::*;
 use std::{borrow::Cow, ops::Range};
 

@@ -1,7 +1,8 @@
 //! Why a panel cannot be turned into batches.
 
 use crate::listing::list;
-use millstream_stage::{Bytes, NameError, NoThreads, PanelError, SameName};
+use millstream_data::{Bytes, NameError, PanelError, SameName};
+use millstream_stage::NoThreads;
 use std::error::Error;
 
 /// Why a panel cannot be turned into batches. Every variant gives the numbers and the way out.

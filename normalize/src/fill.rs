@@ -10,7 +10,7 @@ use crate::{
     rows::Rows,
     windows::{Shape, Window, WindowIndex},
 };
-use millstream_stage::{BatchLayout, BatchMeta, BatchSlot, Padding};
+use millstream_data::{BatchLayout, BatchMeta, BatchSlot, Padding};
 use rayon::{iter::Either, prelude::*};
 
 /// Windows that are looked up together and then copied, one after the other.

@@ -20,7 +20,7 @@ use crate::{
     spans::{self, PanelRows, SeriesRows},
     split::TrainSplit,
 };
-use millstream_stage::{
+use millstream_data::{
     ColumnScaling, CrossSection, DataSchema, Fit, Panel, Scaling, SeriesFits, TargetKind,
 };
 use rayon::prelude::*;

@@ -1,7 +1,7 @@
 //! [`Fitting`]: what was learned of one column.
 
 use crate::{moments::Moments, settings::ScaleMethod};
-use millstream_stage::{Curve, Fit};
+use millstream_data::{Curve, Fit};
 
 /// A fit, and what else is known of the values it was made of.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use crate::{
     stage::ForecastTimes,
     windows::{Shape, WindowIndex},
 };
-use millstream_stage::{DataSchema, Panel, Scaling, WindowCounts};
+use millstream_data::{DataSchema, Panel, Scaling, WindowCounts};
 
 /// What is to be forecast.
 pub(crate) struct Forecasts<'a> {

@@ -5,7 +5,7 @@
 //! that ends there, all steps of it. A missing label is NaN and never becomes a number.
 
 use crate::{ahead, cross_section::TimeIndex, moments::is_known, spans::SeriesRows, split::Part};
-use millstream_stage::{CrossSection, DataSchema, Fit, PanelSchema, Scaling, TargetKind};
+use millstream_data::{CrossSection, DataSchema, Fit, PanelSchema, Scaling, TargetKind};
 use rayon::prelude::*;
 
 /// Values that one task looks at.

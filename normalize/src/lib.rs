@@ -1,6 +1,6 @@
 //! Leak-proof splits, fitted scalers, and shuffled windows copied into reusable batch slots.
 //!
-//! [`Normalize`] is the stage: it takes a [`Panel`](millstream_stage::Panel), draws the split
+//! [`Normalize`] is the stage: it takes a [`Panel`](millstream_data::Panel), draws the split
 //! ([`Split`]), fits the scalers on training rows only ([`fit`]), scales every row once ([`Rows`]),
 //! numbers the windows ([`WindowIndex`]), shares them out among batches ([`Batches`]) and fills one
 //! slot after another ([`Filler`]), tagged (epoch, phase, index), so that the stream never pauses
@@ -14,7 +14,7 @@
 //!     Batches, Filler, FitSettings, Fitted, Rank, Rows, Shape, Split, SplitSettings,
 //!     TargetSettings, TrainingOrder, WindowIndex, WindowOrder, WindowSettings, fit, panel_of,
 //! };
-//! use millstream_stage::BatchSlot;
+//! use millstream_data::BatchSlot;
 //! use std::{num::NonZeroUsize, sync::Arc};
 //!
 //! // One series of 100 rows with two columns.

@@ -108,7 +108,7 @@ fn column(rows: &[f32], column: usize, width: usize) -> impl Iterator<Item = f32
     rows.iter().skip(column).step_by(width).copied()
 }
 
-/// What [`Curve::Log1p`](millstream_stage::Curve) is, rounded to f32 as applying it does.
+/// What [`Curve::Log1p`](millstream_data::Curve) is, rounded to f32 as applying it does.
 fn log1p(x: f32) -> f32 {
     (f64::from(x).signum() * f64::from(x).abs().ln_1p()) as f32
 }

@@ -2,7 +2,7 @@
 //! a row, and that loop.
 
 use crate::{moments::is_known, wide::wide};
-use millstream_stage::{ColumnScaling, Fit, Reference};
+use millstream_data::{ColumnScaling, Fit, Reference};
 use std::iter::repeat;
 
 /// What scales a row of inputs: `(x - offset) * factor`, kept within plus and minus `limit`.

@@ -9,7 +9,7 @@ use crate::{
     stage::{NormalizeSettings, Resume},
     windows::WindowIndex,
 };
-use millstream_stage::{BatchCounts, Panel, Phase};
+use millstream_data::{BatchCounts, Panel, Phase};
 use std::sync::Arc;
 
 /// One pass over one part.

@@ -17,7 +17,8 @@ use crate::{
     stage::{NormalizeSettings, Purpose},
     windows::{LeftOut, Shape, WindowIndex},
 };
-use millstream_stage::{BatchCounts, Next, Panel, Plan, WindowCounts};
+use millstream_data::{BatchCounts, Panel, Plan, WindowCounts};
+use millstream_stage::Next;
 use std::sync::Arc;
 
 /// A panel made ready.

@@ -4,7 +4,7 @@ use crate::{
     fitting::{Fitting, Spread},
     settings::ScaleMethod,
 };
-use millstream_stage::Curve;
+use millstream_data::Curve;
 
 /// Quantiles kept of a column that is scaled by rank: every tenth of a percent.
 const KNOTS: usize = 1001;

@@ -5,7 +5,7 @@ use crate::{
     settings::{ScaleGroup, ScaleMethod, ScalePer, ScaleSettings},
 };
 use glob::Pattern;
-use millstream_stage::{ColumnScaling, CrossSection, Fit, Reference, Relative};
+use millstream_data::{ColumnScaling, CrossSection, Fit, Reference, Relative};
 
 /// How one column is treated.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,7 +14,7 @@ use crate::{
     wide::wide,
     windows::Window,
 };
-use millstream_stage::{ColumnScaling, Missing, PanelSchema, Reference, Relative, Scaling};
+use millstream_data::{ColumnScaling, Missing, PanelSchema, Reference, Relative, Scaling};
 use std::{iter::repeat, ops::Range};
 
 /// Values of a vector on most machines.
@@ -243,7 +243,7 @@ fn finish_within(
 }
 
 /// The numbers of these columns; those without a reference are scaled already and pass through.
-fn numbers(columns: &[ColumnScaling], own: Option<&[millstream_stage::Fit]>) -> Numbers {
+fn numbers(columns: &[ColumnScaling], own: Option<&[millstream_data::Fit]>) -> Numbers {
     let mut numbers = Numbers::new(columns, own);
     for (i, column) in columns.iter().enumerate() {
         if column.reference == Reference::None {

@@ -13,7 +13,7 @@ use crate::{
     split::TrainSplit,
     windows::{Shape, Window, WindowIndex},
 };
-use millstream_stage::{ColumnScaling, DataSchema, Fit, Missing, Panel, Scaling};
+use millstream_data::{ColumnScaling, DataSchema, Fit, Missing, Panel, Scaling};
 use rayon::prelude::*;
 
 /// Training windows looked at, evenly spaced among all of them where there are more. A window of

@@ -9,7 +9,7 @@ use crate::{
     moments::is_known,
     spans::{self, PanelRows, SeriesRows},
 };
-use millstream_stage::{
+use millstream_data::{
     ColumnScaling, CrossSection, Fit, Panel, Reference, Scaling, SeriesFits, TargetKind,
 };
 use rayon::prelude::*;

@@ -1,7 +1,7 @@
 //! Whether what a panel becomes fits in memory, before any of it is allocated.
 
 use crate::{error::NormalizeError, fit::FitSettings};
-use millstream_stage::{Bytes, DataSchema, Missing, Panel, Scaling, TargetKind, available_memory};
+use millstream_data::{Bytes, DataSchema, Missing, Panel, Scaling, TargetKind, available_memory};
 
 /// What the scaled copy of a panel is made of.
 #[derive(Debug, Clone, Copy)]

@@ -13,7 +13,7 @@ use crate::{
     reference::{BadReferences, References},
     spans::{self, PanelRows, SeriesRows},
 };
-use millstream_stage::{DataSchema, Extras, Missing, Padding, Panel, Reference, Scaling};
+use millstream_data::{DataSchema, Extras, Missing, Padding, Panel, Reference, Scaling};
 use rayon::prelude::*;
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! The `[target]`, `[window]`, `[split]` and `[scale]` settings, as plain serde structs.
 
 use crate::error::NormalizeError;
-use millstream_stage::{CrossSection, Missing, Padding, Reference, Relative, TargetKind};
+use millstream_data::{CrossSection, Missing, Padding, Reference, Relative, TargetKind};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 

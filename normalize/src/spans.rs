@@ -1,6 +1,6 @@
 //! [`PanelRows`]: a panel's rows by one number, wherever its shards are cut.
 
-use millstream_stage::{Panel, Shard};
+use millstream_data::{Panel, Shard};
 use rayon::prelude::*;
 use std::ops::Range;
 

@@ -15,7 +15,7 @@ use arrow::{
     compute::kernels::cast_utils::{Parser, string_to_datetime},
     datatypes::Int64Type,
 };
-use millstream_stage::{Panel, PanelSchema, Shard, TimeKind};
+use millstream_data::{Panel, PanelSchema, Shard, TimeKind};
 use rayon::slice::ParallelSliceMut;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -30,7 +30,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 ///
 /// ```compile_fail,E0308
 /// # use millstream_normalize::*;
-/// # fn wrong(panel: &millstream_stage::Panel, split: &Split) -> Result<(), NormalizeError> {
+/// # fn wrong(panel: &millstream_data::Panel, split: &Split) -> Result<(), NormalizeError> {
 /// // Nor does fitting on the part that is tested: it is no `TrainSplit`.
 /// let settings = FitSettings::default();
 /// fit(panel, &split.test, &settings)?;
@@ -41,7 +41,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 ///
 /// ```
 /// # use millstream_normalize::*;
-/// # fn right(panel: &millstream_stage::Panel, split: &Split) -> Result<(), NormalizeError> {
+/// # fn right(panel: &millstream_data::Panel, split: &Split) -> Result<(), NormalizeError> {
 /// let settings = FitSettings::default();
 /// fit(panel, split.train(), &settings)?;
 /// # Ok(()) }
@@ -314,7 +314,7 @@ pub(crate) fn distinct_times(panel: &Panel) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_stage::PanelSchema;
+    use millstream_data::PanelSchema;
     use std::sync::Arc;
 
     const DAY: i64 = 86_400_000_000;

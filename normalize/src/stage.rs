@@ -4,10 +4,8 @@ use crate::{
     batches::Rank, error::NormalizeError, fill::Filler, fit::FitSettings, prepare::Prepared,
     settings::SplitSettings, split::Span,
 };
-use millstream_stage::{
-    BatchLayout, BatchSlot, DataSchema, Emit, Flow, Lease, Panel, Phase, Pool, Scaling, Stage, Tag,
-    thread_pool_here,
-};
+use millstream_data::{BatchLayout, BatchSlot, DataSchema, Panel, Phase, Scaling, Tag};
+use millstream_stage::{Emit, Flow, Lease, Pool, Stage, thread_pool_here};
 use std::{error::Error, num::NonZeroUsize, sync::Arc};
 
 /// What the stage makes of a panel.

@@ -9,7 +9,7 @@ use arrow::{
     compute::{cast, concat_batches},
     datatypes::{DataType, Float32Type, Int64Type, TimeUnit},
 };
-use millstream_stage::{Panel, PanelSchema, Shard, TimeKind};
+use millstream_data::{Panel, PanelSchema, Shard, TimeKind};
 use std::sync::Arc;
 
 /// The rows of `batches`, which share a schema, as a panel: `series` and `time` name those columns,

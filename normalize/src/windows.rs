@@ -13,7 +13,7 @@ use crate::{
     spans::SeriesRows,
     split::{Part, Span},
 };
-use millstream_stage::DataSchema;
+use millstream_data::DataSchema;
 
 /// The shape of the windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,15 +3,15 @@
 //! A test program of its own, with one test in it: allocations of other tests would count too.
 #![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
+use millstream_data::{
+    BatchSlot, Missing, Panel, PanelSchema, Reference, Relative, Shard, TargetKind, TimeKind,
+};
 use millstream_normalize::{
     Batches, Filler, FitSettings, Fitted, MakeSlots, Normalize, NormalizeSettings, PadSide,
     Purpose, Rank, Rows, ScaleSettings, Shape, ShortSeries, Split, SplitSettings, TargetSettings,
     TrainingOrder, WindowIndex, WindowOrder, WindowSettings, fit,
 };
-use millstream_stage::{
-    BatchSlot, Ending, Flow, Lease, Missing, Panel, PanelSchema, Pipeline, Pool, Reference,
-    Relative, Shard, Sink, Source, TargetKind, TimeKind, thread_pool_here,
-};
+use millstream_stage::{Ending, Flow, Lease, Pipeline, Pool, Sink, Source, thread_pool_here};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     convert::Infallible,

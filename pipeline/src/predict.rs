@@ -14,14 +14,13 @@ use crate::{
     train::loader,
 };
 use crossbeam_channel::Receiver;
+use millstream_data::{CrossSection, DataSchema, Scaling};
 use millstream_loader::Refresh;
 use millstream_normalize::{
     ForecastTimes, Normalize, NormalizeSettings, Purpose, Rank, Span, parse_time,
 };
 use millstream_predictor::{Contract, Output, PredictProgress, Predictor, read_contract};
-use millstream_stage::{
-    CrossSection, DataSchema, Ending, Pipeline, Scaling, StageReport, Warnings,
-};
+use millstream_stage::{Ending, Pipeline, StageReport, Warnings};
 use millstream_trainer::clear_leftovers;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@
 
 use crate::{loading_bar::LoadingBar, messages::tell, training_bar::TrainingBar};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use millstream_stage::WindowCounts;
+use millstream_data::WindowCounts;
 use std::{
     io::{IsTerminal, stderr},
     time::Duration,

@@ -2,7 +2,8 @@
 //! from it, `report.json` and the last line of `--json` are it.
 
 use crate::{memory::peak_rss_mb, predict::Predicted, train::Trained};
-use millstream_stage::{StageReport, TargetKind};
+use millstream_data::TargetKind;
+use millstream_stage::StageReport;
 use millstream_trainer::{Baseline, EpochLoss, Figures, Metrics};
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};

@@ -9,9 +9,10 @@ use crate::{
     runs::{self, Started},
     settings::{Override, Settings},
 };
-use millstream_stage::{
-    ChecksumError, Checksums, Warnings, folder_aside, make_folder, plain_file, sync_folder,
+use millstream_data::{
+    ChecksumError, Checksums, folder_aside, make_folder, plain_file, sync_folder,
 };
+use millstream_stage::Warnings;
 use millstream_trainer::RunLock;
 use std::{
     fs, io,
@@ -172,7 +173,7 @@ pub(crate) fn has_model(run: &Path) -> bool {
 
 /// Writes a file of a run whole.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    millstream_stage::write_whole(path, bytes).map_err(|source| {
+    millstream_data::write_whole(path, bytes).map_err(|source| {
         Failure::new(Code::Other, RunDirError::Write { path: path.to_owned(), source })
     })
 }

@@ -4,7 +4,7 @@
 //! of an old run is an old run.
 
 use crate::{failure::Failure, run_dir};
-use millstream_stage::TimeKind;
+use millstream_data::TimeKind;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -162,7 +162,7 @@ mod tests {
         run(dir.path(), "2026-11-15_08-00-00", Some("2026-11-15 08:00:00"), true);
         run(dir.path(), "2026-11-16_08-00-00", Some("2026-11-16 08:00:00"), true);
         let older = dir.path().join("2026-11-15_08-00-00");
-        let mut checksums = millstream_stage::Checksums::default();
+        let mut checksums = millstream_data::Checksums::default();
         checksums.add(FILE, &fs::read(older.join(FILE)).unwrap());
         fs::write(older.join("checksums.txt"), checksums.to_text()).unwrap();
         let text = fs::read_to_string(older.join(FILE)).unwrap();

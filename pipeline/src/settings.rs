@@ -17,12 +17,12 @@ mod shape;
 use crate::failure::Failure;
 use error::SettingsError;
 use layer::{Given, Layer};
+use millstream_data::Reference;
 use millstream_loader::SourceSettings;
 use millstream_normalize::{
     FitSettings, ScaleSettings, SplitSettings, TargetSettings, WindowSettings,
 };
 use millstream_prefetch::PrefetchSettings;
-use millstream_stage::Reference;
 use millstream_trainer::TrainSettings;
 pub(crate) use origin::Origin;
 use serde::{Deserialize, Serialize};

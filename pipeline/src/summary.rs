@@ -1,7 +1,8 @@
 //! The closing table of a run, at most 80 columns wide.
 
 use crate::{predict::Predicted, progress::grouped, report::Report};
-use millstream_stage::{StageReport, TargetKind};
+use millstream_data::TargetKind;
+use millstream_stage::StageReport;
 use millstream_trainer::{Figures, Metrics};
 use std::fmt::Write;
 

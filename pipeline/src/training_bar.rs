@@ -1,7 +1,7 @@
 //! The bar of a training run: one for its steps, one for every look at validation or test windows.
 
 use crate::progress::{Display, brief, grouped};
-use millstream_stage::{Phase, WindowCounts};
+use millstream_data::{Phase, WindowCounts};
 use millstream_trainer::Progress;
 use std::time::{Duration, Instant};
 

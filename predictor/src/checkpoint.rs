@@ -2,7 +2,7 @@
 //! read again, so that what is read is all of one checkpoint.
 
 use crate::error::PredictError;
-use millstream_stage::{ChecksumError, Checksums, folder_aside};
+use millstream_data::{ChecksumError, Checksums, folder_aside};
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -60,7 +60,7 @@ fn identity(folder: &Path) -> Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_stage::{partial_folder, replace_folder};
+    use millstream_data::{partial_folder, replace_folder};
 
     fn checkpoint(folder: &Path, text: &str) {
         fs::create_dir(folder).unwrap();

@@ -8,7 +8,7 @@ use crate::{
     checkpoint::{self, Files},
     error::{PredictError, json_reason},
 };
-use millstream_stage::{DataSchema, Scaling};
+use millstream_data::{DataSchema, Scaling};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Why forecasting may fail: the crate's one error type.
 
-use millstream_stage::ChecksumError;
+use millstream_data::ChecksumError;
 use serde_json::error::Category;
 use std::{io, path::PathBuf};
 
@@ -88,7 +88,7 @@ pub enum PredictError {
     },
     /// The device failed under a batch.
     #[error("the device failed under a batch")]
-    Device(#[from] millstream_stage::DeviceFault),
+    Device(#[from] millstream_data::DeviceFault),
     /// The model failed on a batch.
     #[error("the model failed on batch {index}: {reason}")]
     Forward {
@@ -109,7 +109,7 @@ pub enum PredictError {
     },
     /// Two output columns would have the same name.
     #[error(transparent)]
-    TwoColumns(#[from] millstream_stage::SameName),
+    TwoColumns(#[from] millstream_data::SameName),
     /// What is at the place of the output is not to be replaced.
     #[error("{} is {what}, which forecasts do not replace; name a file with --output", .path.display())]
     NotAFile {

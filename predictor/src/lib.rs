@@ -1,7 +1,7 @@
 //! Turns a checkpoint and a stream of batches into a file of forecasts.
 //!
 //! [`Predictor`] is a [`Sink`](millstream_stage::Sink): it runs a checkpoint's TorchScript on
-//! each [`DeviceBatch`](millstream_stage::DeviceBatch), brings the forecasts back to user units
+//! each [`DeviceBatch`](millstream_data::DeviceBatch), brings the forecasts back to user units
 //! and writes them to an [`Output`]. [`read_contract`] tells whoever prepares the batches what the
 //! model wants. A checkpoint is a folder with `model.pt`, `schema.json`, `scaler.json` and their
 //! `checksums.txt`; who made it, and with what model, is not known here.

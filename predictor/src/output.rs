@@ -6,7 +6,7 @@
 
 use crate::error::PredictError;
 use arrow::{array::RecordBatch, csv, datatypes::Schema, error::ArrowError};
-use millstream_stage::WholeFile;
+use millstream_data::WholeFile;
 use parquet::{
     arrow::ArrowWriter, basic::Compression, errors::ParquetError,
     file::properties::WriterProperties,

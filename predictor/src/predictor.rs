@@ -8,7 +8,8 @@ use crate::{
     table::Table,
     torch_text::first_sentence,
 };
-use millstream_stage::{DeviceBatch, Ending, Flow, Padding, Phase, Place, Plan, Sink};
+use millstream_data::{DeviceBatch, Padding, Phase, Place, Plan};
+use millstream_stage::{Ending, Flow, Sink};
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},

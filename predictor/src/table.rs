@@ -12,7 +12,7 @@ use arrow::{
     },
     datatypes::{DataType, Field, Schema, TimeUnit},
 };
-use millstream_stage::{BatchMeta, CrossSection, Fit, ForecastColumns, Plan, Scaling, TimeKind};
+use millstream_data::{BatchMeta, CrossSection, Fit, ForecastColumns, Plan, Scaling, TimeKind};
 use std::sync::Arc;
 
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
@@ -124,7 +124,7 @@ fn cross_section(scaling: &Scaling) -> CrossSection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_stage::DataSchema;
+    use millstream_data::DataSchema;
 
     fn check_refused(series: &str, time: &str, target: &str, expected: &str) {
         let schema = DataSchema {

@@ -8,12 +8,13 @@ use arrow::{
         DataType, Date32Type, Float32Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
     },
 };
-use millstream_predictor::{Contract, Output, PredictError, Predictor, read_contract};
-use millstream_stage::{
+use millstream_data::{
     BatchCounts, BatchLayout, BatchSlot, Checksums, ColumnScaling, Curve, DataSchema, DeviceBatch,
-    Ending, Extras, Fit, Padding, PanelSchema, Phase, Plan, Pool, Scaling, SeriesFits, Sink, Tag,
-    TargetKind, TimeKind, WindowCounts,
+    Extras, Fit, Padding, PanelSchema, Phase, Plan, Scaling, SeriesFits, Tag, TargetKind, TimeKind,
+    WindowCounts,
 };
+use millstream_predictor::{Contract, Output, PredictError, Predictor, read_contract};
+use millstream_stage::{Ending, Pool, Sink};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::{
     fs::{self, File},

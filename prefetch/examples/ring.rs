@@ -5,11 +5,9 @@
 //! library. The consumer here only looks at which batch it got; what yours enqueues between
 //! `begin` and `finish` runs while the next batches are copied.
 
+use millstream_data::{BatchLayout, BatchSlot, DeviceBatch, Extras, Phase, Place, Tag};
 use millstream_prefetch::{Consumer, DeviceChoice, Ring, choose};
-use millstream_stage::{
-    BatchLayout, BatchSlot, DeviceBatch, Emit, Ending, Extras, Flow, Item, Lease, Phase, Pipeline,
-    Place, Pool, Sink, Source, Stage, Tag,
-};
+use millstream_stage::{Emit, Ending, Flow, Item, Lease, Pipeline, Pool, Sink, Source, Stage};
 use std::{convert::Infallible, error::Error, num::NonZeroUsize};
 
 const LAYOUT: BatchLayout = BatchLayout {
@@ -79,7 +77,7 @@ struct Sum(f64);
 impl Sink for Sum {
     type In = DeviceBatch;
     type Report = f64;
-    type Error = millstream_stage::DeviceFault;
+    type Error = millstream_data::DeviceFault;
 
     fn accept(&mut self, batch: DeviceBatch) -> Result<Flow, Self::Error> {
         batch.begin()?; // the consumer's stream waits for the copy, this thread does not

@@ -18,9 +18,8 @@ use crate::{
 };
 use crossbeam_channel::{Receiver, Sender, bounded};
 use cudarc::driver::{CudaEvent, DriverError};
-use millstream_stage::{
-    BatchLayout, BatchSlot, DeviceBatch, DeviceSlot, Emit, Flow, Lease, Pool, Stage,
-};
+use millstream_data::{BatchLayout, BatchSlot, DeviceBatch, DeviceSlot};
+use millstream_stage::{Emit, Flow, Lease, Pool, Stage};
 use std::{
     any::Any,
     num::NonZeroUsize,

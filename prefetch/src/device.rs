@@ -5,7 +5,7 @@ use crate::{
     settings::DeviceChoice,
     simulator::{ReadKernel, SimulatorError},
 };
-use millstream_stage::Place;
+use millstream_data::Place;
 
 /// A device that was chosen, and why.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use crate::{
     lane::{Lane, insist},
 };
 use cudarc::driver::{CudaEvent, DriverError, result, sys};
-use millstream_stage::{DeviceFault, DeviceMemory, Place};
+use millstream_data::{DeviceFault, DeviceMemory, Place};
 use std::{
     sync::Arc,
     sync::atomic::{AtomicBool, Ordering},

@@ -5,7 +5,7 @@ use crate::{
     simulator::ReadKernel,
 };
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, sys};
-use millstream_stage::Place;
+use millstream_data::Place;
 use std::sync::Arc;
 
 /// The two streams of a device.

@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use millstream_prefetch::{Consumer, DeviceChoice, Ring, choose};
-//! use millstream_stage::{BatchLayout, Extras};
+//! use millstream_data::{BatchLayout, Extras};
 //! use std::num::NonZeroUsize;
 //!
 //! let device = choose(DeviceChoice::Auto, Consumer::AnyDevice)?;

@@ -5,7 +5,7 @@ use crate::{
     lane::{Lane, insist},
 };
 use cudarc::driver::{result, sys};
-use millstream_stage::HostMemory;
+use millstream_data::HostMemory;
 use std::{ptr::NonNull, sync::Arc};
 
 /// A pinned allocation. Not write-combined: whoever fills it may also read it.

@@ -10,7 +10,8 @@ use crate::{
     device::{Device, Route},
     lane::Lane,
 };
-use millstream_stage::{BatchLayout, BatchSlot, DeviceBatch, Emit, Flow, Lease, Pool, Stage};
+use millstream_data::{BatchLayout, BatchSlot, DeviceBatch};
+use millstream_stage::{Emit, Flow, Lease, Pool, Stage};
 use std::{num::NonZeroUsize, sync::Arc};
 
 /// The stage between whoever fills batches and whoever computes on them.

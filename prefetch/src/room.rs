@@ -1,6 +1,6 @@
 //! Whether the batch slots fit in memory, before one is allocated.
 
-use millstream_stage::{BatchLayout, Bytes, available_memory};
+use millstream_data::{BatchLayout, Bytes, available_memory};
 use std::num::NonZeroUsize;
 
 /// Slots that would not fit.
@@ -55,7 +55,7 @@ fn fitting(layout: &BatchLayout, depth: NonZeroUsize, free: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_stage::Extras;
+    use millstream_data::Extras;
 
     fn refusal(batch_size: usize, lookback: usize, depth: usize) -> Option<String> {
         let extras = Extras { padding: true, segments: true };

@@ -1,10 +1,9 @@
-//! What millstream's pipeline stages share, and nothing else.
+//! How items flow along a line of stages.
 //!
 //! A **line** is a [`Source`], any number of [`Stage`]s and a [`Sink`], joined by bounded links,
-//! each part on its own thread. [`Pipeline`] builds and runs one. What flows is the [`Panel`] (the
-//! data set once, row-major) and batches cut from it: normalize fills a [`BatchSlot`] it holds on
-//! a [`Lease`], prefetch hands it on as a [`DeviceBatch`], and dropping that returns the slot to
-//! its [`Pool`].
+//! each part on its own thread. [`Pipeline`] builds and runs one. What flows is any [`Item`]; values
+//! that are made once and used again are taken from a [`Pool`] on a [`Lease`], and go back when that
+//! is dropped. What millstream's own lines carry is in `millstream-data`, not here.
 //!
 //! How a line ends:
 //! - *drained*: the End marker reached the sink, which then finishes;
@@ -67,52 +66,20 @@
 //! assert_eq!(outcome.stages[1].items, 6);
 //! ```
 
-mod batch;
-mod bytes;
-mod checksums;
 mod counters;
-mod curve;
-mod forecast_columns;
 mod lease;
 mod line;
 mod link;
-mod memory;
-mod names;
-mod panel;
 mod part;
-pub mod plain_file;
-mod plan;
-mod scaling;
-mod shard;
 mod threads;
 mod warnings;
-mod whole_file;
-mod whole_folder;
 
 pub use crate::{
-    batch::{
-        BatchLayout, BatchMeta, BatchSlot, DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot,
-        Extras, HostMemory, Parts, Place,
-    },
-    bytes::Bytes,
-    checksums::{ChecksumError, Checksums},
     counters::{Counters, StageReport},
-    curve::Curve,
-    forecast_columns::{ForecastColumns, SameName, TargetColumns},
     lease::{Lease, Pool},
     line::{Outcome, Pipeline, PipelineError},
     link::{Closed, Inlet, Outlet, Received, Truncated, link},
-    memory::available_memory,
-    names::{NameError, NamePattern},
-    panel::{ColumnKind, Panel, PanelError, PanelSchema, Piece, TimeKind},
     part::{Emit, Ending, Flow, Item, Next, Sink, Source, Stage},
-    plan::{BatchCounts, DataSchema, Padding, Phase, Plan, Tag, TargetKind, WindowCounts},
-    scaling::{
-        ColumnScaling, CrossSection, Fit, Missing, Reference, Relative, Scaling, SeriesFits,
-    },
-    shard::{Shard, shard_schema},
     threads::{NoThreads, thread_pool, thread_pool_here},
     warnings::Warnings,
-    whole_file::{WholeFile, has_partial_files, is_at, remove_leftovers, sync_folder, write_whole},
-    whole_folder::{folder_aside, make_folder, partial_folder, replace_folder, restore_folder},
 };

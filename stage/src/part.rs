@@ -19,6 +19,17 @@ pub trait Item: Send + 'static {
     fn bytes(&self) -> u64;
 }
 
+/// What is on a lease travels as it would by itself.
+impl<T: Item> Item for Lease<T> {
+    fn rows(&self) -> u64 {
+        T::rows(self)
+    }
+
+    fn bytes(&self) -> u64 {
+        T::bytes(self)
+    }
+}
+
 /// Whether to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]

@@ -3,11 +3,11 @@
 //! Run with `cargo run --release -p millstream-trainer --example train_on_your_batches`. It writes
 //! a run folder to the system's folder for temporary files and says where.
 
-use millstream_stage::{
-    BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Emit, Extras,
-    Flow, Item, PanelSchema, Phase, Pipeline, Plan, Pool, Scaling, Source, Stage, Tag, TimeKind,
-    WindowCounts,
+use millstream_data::{
+    BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Extras,
+    PanelSchema, Phase, Plan, Scaling, Tag, TimeKind, WindowCounts,
 };
+use millstream_stage::{Emit, Flow, Item, Pipeline, Pool, Source, Stage};
 use millstream_trainer::{Progress, TrainSettings, Trainer};
 use std::{convert::Infallible, error::Error, num::NonZeroUsize, sync::Arc};
 

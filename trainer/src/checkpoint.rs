@@ -14,7 +14,7 @@ use crate::{
     state::State,
     tensor_file::{self, TensorFile, sync},
 };
-use millstream_stage::{
+use millstream_data::{
     Checksums, DataSchema, Scaling, partial_folder, replace_folder, restore_folder, sync_folder,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

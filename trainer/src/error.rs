@@ -3,7 +3,7 @@
 //! It does not cover failures inside libtorch's kernels (a device out of memory, say): tch raises
 //! those as panics, and no caller could carry on after one.
 
-use millstream_stage::ChecksumError;
+use millstream_data::ChecksumError;
 use serde_json::error::Category;
 use std::{io, path::PathBuf};
 
@@ -177,7 +177,7 @@ pub enum TrainError {
     },
     /// The device failed under a batch.
     #[error("the device failed under a batch")]
-    Device(#[from] millstream_stage::DeviceFault),
+    Device(#[from] millstream_data::DeviceFault),
     /// libtorch does not take a batch's memory.
     #[error("libtorch refused the memory of a batch on {place}: {reason}")]
     BatchMemory {

@@ -5,7 +5,8 @@
 //! journal that is not is in `salvage.rs`.
 
 use crate::{error::TrainError, metrics::Metrics, report::Progress, salvage::salvage};
-use millstream_stage::{Warnings, plain_file, sync_folder, write_whole};
+use millstream_data::{plain_file, sync_folder, write_whole};
+use millstream_stage::Warnings;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File, OpenOptions},

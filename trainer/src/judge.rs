@@ -8,7 +8,7 @@ use crate::{
     metrics::{Figures, Sums, Tally},
     pass::RawOutcomes,
 };
-use millstream_stage::{Fit, Plan, TargetKind};
+use millstream_data::{Fit, Plan, TargetKind};
 use std::cmp::Ordering;
 use tch::Tensor;
 

@@ -7,7 +7,7 @@ use crate::{
     adamw::AdamW, clip::clip_norm, model::Model, random::batch_seed, settings::TrainSettings,
     tensor::BatchTensors,
 };
-use millstream_stage::{Phase, Plan, Tag};
+use millstream_data::{Phase, Plan, Tag};
 use tch::{Device, Kind, Tensor};
 
 /// The batches whose gradients make one step.

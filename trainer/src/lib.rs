@@ -1,7 +1,7 @@
 //! Trains sequence models on a stream of batches.
 //!
 //! [`Trainer`] is a [`Sink`](millstream_stage::Sink): it takes
-//! [`DeviceBatch`](millstream_stage::DeviceBatch)es in the order their plan announces, learns,
+//! [`DeviceBatch`](millstream_data::DeviceBatch)es in the order their plan announces, learns,
 //! validates and tests, and leaves a run folder and a [`TrainReport`]. [`TrainSettings`] say how.
 //! [`Trainer::resume`] goes on with a run that was interrupted, from [`read_position`].
 //!
@@ -16,7 +16,8 @@
 //! needs.
 //!
 //! ```
-//! use millstream_stage::*;
+//! use millstream_data::*;
+//! use millstream_stage::{Ending, Flow, Pool, Sink};
 //! use millstream_trainer::{TrainSettings, Trainer};
 //! use std::sync::Arc;
 //!

@@ -13,7 +13,7 @@
 //! two states.
 
 use crate::{model::Parameters, random::SplitMix64, settings::ModelOptions};
-use millstream_stage::{BatchLayout, Padding};
+use millstream_data::{BatchLayout, Padding};
 use tch::{Device, Kind, Tensor};
 
 /// The network, its weights and its initial states.
@@ -153,7 +153,7 @@ fn last_real(all: &Tensor, lengths: &Tensor) -> Tensor {
 mod tests {
     use super::*;
     use crate::{model::Model, settings::ModelKind};
-    use millstream_stage::Extras;
+    use millstream_data::Extras;
     use std::num::NonZeroUsize;
 
     const LAYOUT: BatchLayout = BatchLayout {

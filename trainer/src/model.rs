@@ -10,7 +10,7 @@ use crate::{
     settings::{ModelKind, ModelOptions},
     torch_text::reason,
 };
-use millstream_stage::{BatchLayout, Padding};
+use millstream_data::{BatchLayout, Padding};
 use tch::{CModule, Device, Tensor};
 
 /// Named tensors in a fixed order.

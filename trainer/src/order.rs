@@ -4,7 +4,7 @@
 //! batches. Any pass but training may be empty. The trainer holds every batch against this order,
 //! so a stream that starts at the wrong place after a resume is noticed at once.
 
-use millstream_stage::{Phase, Plan, Tag};
+use millstream_data::{Phase, Plan, Tag};
 
 /// The first batch of a new run.
 pub(crate) fn first(plan: &Plan) -> Option<Tag> {

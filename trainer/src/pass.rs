@@ -13,7 +13,7 @@ use crate::{
     settings::Loss,
     tensor::BatchTensors,
 };
-use millstream_stage::Plan;
+use millstream_data::Plan;
 use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::{metrics::Metrics, sample};
-use millstream_stage::{
-    BatchLayout, BatchSlot, ColumnScaling, Curve, DeviceBatch, Extras, Fit, Pool, Scaling,
-    SeriesFits, TargetKind,
+use millstream_data::{
+    BatchLayout, BatchSlot, ColumnScaling, Curve, DeviceBatch, Extras, Fit, Scaling, SeriesFits,
+    TargetKind,
 };
+use millstream_stage::Pool;
 
 const HORIZON: usize = 2;
 const TARGETS: usize = 2;

@@ -1,7 +1,7 @@
 //! What a caller sees of a run: progress while it goes on, the report at its end.
 
 use crate::metrics::{Figures, Metrics};
-use millstream_stage::{Phase, Plan};
+use millstream_data::{Phase, Plan};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

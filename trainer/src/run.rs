@@ -17,7 +17,7 @@ use crate::{
     state::{History, Scheduler, State, StreamShape},
     tensor::{BatchTensors, device},
 };
-use millstream_stage::{DeviceBatch, Phase, Plan, Tag};
+use millstream_data::{DeviceBatch, Phase, Plan, Tag};
 use std::{sync::Arc, time::Instant};
 use tch::Tensor;
 

@@ -8,7 +8,7 @@
 //! where nobody is at work ([`clear_leftovers`]).
 
 use crate::{checkpoint::Checkpoints, error::TrainError, state::Position};
-use millstream_stage::{TimeKind, has_partial_files, is_at, make_folder, remove_leftovers};
+use millstream_data::{TimeKind, has_partial_files, is_at, make_folder, remove_leftovers};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read, Write},

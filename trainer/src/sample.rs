@@ -1,6 +1,6 @@
 //! A small plan for the unit tests.
 
-use millstream_stage::{
+use millstream_data::{
     BatchCounts, ColumnScaling, DataSchema, PanelSchema, Plan, Scaling, TimeKind, WindowCounts,
 };
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! Where a value comes from (file, environment, command line) is not known here.
 
 use crate::{error::TrainError, model_size::Surroundings};
-use millstream_stage::{Plan, available_memory};
+use millstream_data::{Plan, available_memory};
 use serde::{Deserialize, Serialize};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 

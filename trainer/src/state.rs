@@ -6,7 +6,7 @@ use crate::{
     report::{Baseline, EpochLoss},
     settings::{Schedule, TrainSettings},
 };
-use millstream_stage::{Phase, Plan};
+use millstream_data::{Phase, Plan};
 use serde::{Deserialize, Serialize};
 
 /// Where a run goes on.

@@ -5,7 +5,7 @@
 //! reading: writing to them would change the batch under its other views.
 
 use crate::{error::TrainError, torch_text};
-use millstream_stage::{DeviceBatch, Extras, Place};
+use millstream_data::{DeviceBatch, Extras, Place};
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
     sync::Arc,
@@ -157,7 +157,8 @@ extern "C" fn release(owner: *mut c_void) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_stage::{BatchLayout, BatchSlot, DeviceFault, DeviceMemory, DeviceSlot, Pool};
+    use millstream_data::{BatchLayout, BatchSlot, DeviceFault, DeviceMemory, DeviceSlot};
+    use millstream_stage::Pool;
     use tch::Kind;
 
     const LAYOUT: BatchLayout = BatchLayout {

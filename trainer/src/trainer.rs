@@ -22,9 +22,8 @@ use crate::{
     tensor_file::TensorFile,
     unchanged::Unchanged,
 };
-use millstream_stage::{
-    DeviceBatch, Ending, Flow, Phase, Scaling, Sink, Warnings, remove_leftovers,
-};
+use millstream_data::{DeviceBatch, Phase, Scaling, remove_leftovers};
+use millstream_stage::{Ending, Flow, Sink, Warnings};
 use std::{path::Path, sync::Arc, time::Instant};
 use tch::Device;
 

@@ -2,7 +2,7 @@
 //! with what the checkpoint says, field by field, so that a new field is compared too.
 
 use crate::{error::TrainError, settings::TrainSettings, state::StreamShape};
-use millstream_stage::{DataSchema, Scaling};
+use millstream_data::{DataSchema, Scaling};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -130,7 +130,7 @@ fn difference(saved: &Value, given: &Value) -> Option<Difference> {
 mod tests {
     use super::*;
     use crate::sample;
-    use millstream_stage::TargetKind;
+    use millstream_data::TargetKind;
 
     fn check(compare: impl FnOnce(&Unchanged<'_>) -> Result<(), TrainError>, expected: &str) {
         let error = compare(&Unchanged { path: Path::new("r") }).unwrap_err().to_string();

@@ -7,8 +7,9 @@ use crate::{
     },
     workload::{Work, sum},
 };
+use millstream_data::Shard;
 use millstream_loader::{Loader, SourceSettings};
-use millstream_stage::{Shard, Source};
+use millstream_stage::Source;
 
 /// From the cache, which has it.
 pub(crate) fn cached(work: &Work) -> Result<Sample<()>, Failure> {

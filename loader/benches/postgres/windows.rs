@@ -12,8 +12,9 @@ use crate::{
     },
     workload::{DAYS, Table},
 };
+use millstream_data::Panel;
 use millstream_loader::{Loader, SourceSettings};
-use millstream_stage::{Panel, Source};
+use millstream_stage::Source;
 use postgres::{Client, NoTls};
 use std::hint::black_box;
 

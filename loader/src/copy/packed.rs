@@ -10,7 +10,7 @@ use super::{
     key::KeyField,
 };
 use crate::{LoadError, filter::RowFilter, rows::RowStore, time, wide::ONE_SERIES};
-use millstream_stage::TimeKind;
+use millstream_data::TimeKind;
 use std::sync::Arc;
 
 /// The rows of a stream, or of one task among several.

@@ -23,7 +23,7 @@ use arrow::{
     },
     datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit},
 };
-use millstream_stage::TimeKind;
+use millstream_data::TimeKind;
 use std::sync::Arc;
 
 /// The rows of a stream, column by column.

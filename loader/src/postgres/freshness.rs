@@ -28,7 +28,8 @@ use crate::{
     progress::Tell,
     time,
 };
-use millstream_stage::{TimeKind, Warnings};
+use millstream_data::TimeKind;
+use millstream_stage::Warnings;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use super::{
     parameters::Parameters,
     server::{Address, Environment},
 };
+use millstream_data::plain_file;
 use millstream_stage::Warnings;
-use millstream_stage::plain_file;
 use std::{
     fs, io,
     os::unix::fs::PermissionsExt,

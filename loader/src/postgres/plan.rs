@@ -20,7 +20,7 @@ use crate::{
     filter::RowFilter,
 };
 use ::postgres::types::{Kind, Type};
-use millstream_stage::ColumnKind;
+use millstream_data::ColumnKind;
 use std::sync::Arc;
 
 /// What to read.

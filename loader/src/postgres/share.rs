@@ -11,7 +11,7 @@ use crate::{
     rows::RowStore,
 };
 use arrow::array::RecordBatch;
-use millstream_stage::TimeKind;
+use millstream_data::TimeKind;
 use std::{ops::ControlFlow, sync::Arc};
 
 /// Bytes of record batches to hold back while a task may have to be read again.

@@ -9,7 +9,7 @@ use crate::{
     copy::{CopyColumns, fields::TimeField},
     filter::RowFilter,
 };
-use millstream_stage::TimeKind;
+use millstream_data::TimeKind;
 
 /// What to read from.
 #[derive(Debug)]

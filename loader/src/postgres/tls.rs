@@ -8,7 +8,7 @@
 use super::parameters::Parameters;
 use crate::LoadError;
 use ::postgres::config::SslMode;
-use millstream_stage::plain_file;
+use millstream_data::plain_file;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::{

@@ -1,8 +1,9 @@
 //! Every type of PostgreSQL that can be a key, a time or a feature, and the refusal of the rest.
 
 use crate::support::{chain, connect, load, query, rows, server::Server, table};
+use millstream_data::{Panel, TimeKind};
 use millstream_loader::{LoadError, Loader, SourceSettings};
-use millstream_stage::{Panel, Source, TimeKind};
+use millstream_stage::Source;
 
 /// Loads without asking for a target.
 fn read(settings: &SourceSettings) -> Result<Panel, LoadError> {

@@ -11,8 +11,8 @@ use arrow::{
     csv::WriterBuilder,
     datatypes::{DataType, Int32Type, TimeUnit},
 };
+use millstream_data::{Panel, TimeKind};
 use millstream_loader::{SourceKind, SourceSettings};
-use millstream_stage::{Panel, TimeKind};
 use parquet::{
     arrow::ArrowWriter,
     data_type::{DoubleType, Int96, Int96Type},

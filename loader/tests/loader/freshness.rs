@@ -5,8 +5,9 @@ use crate::support::{
     server::{Options, Server},
     table,
 };
+use millstream_data::Panel;
 use millstream_loader::{LoadError, Loader, Origin, Refresh, SourceSettings};
-use millstream_stage::{Panel, Source, Warnings};
+use millstream_stage::{Source, Warnings};
 use postgres::Client;
 use std::{
     ops::ControlFlow,

@@ -2,8 +2,9 @@
 
 use crate::support::{chain, in_time, load};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use millstream_data::Panel;
 use millstream_loader::{LoadError, Loader, SourceKind, SourceSettings};
-use millstream_stage::{Panel, Source, Warnings};
+use millstream_stage::{Source, Warnings};
 use parquet::{
     arrow::ArrowWriter,
     basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel},

@@ -1,8 +1,8 @@
 //! The PostgreSQL reader against a real server.
 
 use crate::support::{chain, connect, load, rows, server::Server, table};
+use millstream_data::{Panel, TimeKind};
 use millstream_loader::{GenerateSettings, SourceKind, SourceSettings};
-use millstream_stage::{Panel, TimeKind};
 use std::{fmt::Write as _, io::Write as _};
 
 fn generated() -> SourceSettings {

@@ -7,8 +7,9 @@ use crate::support::{
     server::{Options, Server},
     table,
 };
+use millstream_data::Panel;
 use millstream_loader::{LoadError, LoadProgress, Loader, SourceSettings, copy_commands};
-use millstream_stage::{Panel, Source, Warnings};
+use millstream_stage::{Source, Warnings};
 use postgres::{Client, NoTls};
 use std::{
     ops::ControlFlow,

@@ -4,8 +4,9 @@ pub(crate) mod authority;
 pub(crate) mod proxy;
 pub(crate) mod server;
 
+use millstream_data::Panel;
 use millstream_loader::{LoadError, Loader, SourceKind, SourceSettings};
-use millstream_stage::{Panel, Source};
+use millstream_stage::Source;
 use postgres::{Client, NoTls};
 use server::Server;
 use std::{sync::mpsc, thread, time::Duration};
@@ -19,7 +20,7 @@ pub(crate) fn load(settings: &SourceSettings) -> Result<Panel, LoadError> {
 /// All rows: series code, time, bits of the values.
 pub(crate) fn rows(panel: &Panel) -> Vec<(u32, i64, Vec<u32>)> {
     let width = panel.schema().width();
-    let of_shard = |shard: &millstream_stage::Shard| -> Vec<_> {
+    let of_shard = |shard: &millstream_data::Shard| -> Vec<_> {
         let values = shard.values().chunks(width);
         let keys = shard.codes().iter().copied().zip(shard.times().iter().copied());
         keys.zip(values)

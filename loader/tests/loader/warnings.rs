@@ -13,8 +13,9 @@ use arrow::{
     },
     datatypes::{Int32Type, i256},
 };
+use millstream_data::{ColumnKind, Panel};
 use millstream_loader::{LoadError, Loader, SourceKind, SourceSettings, verify};
-use millstream_stage::{ColumnKind, Panel, Source, Warnings};
+use millstream_stage::{Source, Warnings};
 use parquet::arrow::ArrowWriter;
 use std::{fs, net::UdpSocket, path::Path, sync::Arc};
 

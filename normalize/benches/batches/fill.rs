@@ -4,11 +4,11 @@ use crate::{
     harness::Failure,
     workload::{self, BATCH, PRICES},
 };
+use millstream_data::{BatchSlot, Panel, Reference, Relative};
 use millstream_normalize::{
     Batches, Filler, Fitted, Rank, Rows, ScaleGroup, Shape, Split, TrainingOrder, WindowIndex,
     WindowOrder, fit,
 };
-use millstream_stage::{BatchSlot, Panel, Reference, Relative};
 
 /// As many as the ring has.
 pub(crate) const SLOTS: usize = 3;

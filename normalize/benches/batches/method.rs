@@ -12,8 +12,9 @@ use crate::{
     prepare,
     workload::{self, FEATURES, Size},
 };
+use millstream_data::Panel;
 use millstream_normalize::Split;
-use millstream_stage::{Panel, thread_pool_here};
+use millstream_stage::thread_pool_here;
 use rayon::ThreadPool;
 use std::{hint::black_box, num::NonZeroUsize};
 

@@ -1,7 +1,7 @@
 //! The floor of fitting and scaling: the panel's values read once, then read once more and written
 //! to memory that is as fresh as that of our own copy.
 
-use millstream_stage::Panel;
+use millstream_data::Panel;
 use rayon::prelude::*;
 use std::hint::black_box;
 

@@ -1,8 +1,8 @@
 //! Fitting z-scores on all rows and scaling them all: ours.
 
 use crate::{harness::Failure, workload};
+use millstream_data::Panel;
 use millstream_normalize::{Fitted, Rows, Split, fit};
-use millstream_stage::Panel;
 
 /// On the pool it is called in.
 pub(crate) fn run(panel: &Panel, split: &Split) -> Result<Rows, Failure> {

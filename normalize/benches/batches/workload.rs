@@ -1,8 +1,8 @@
 //! The panel that everybody works on: a market's daily rows, made from nothing but their numbers.
 
 use crate::harness::{Failure, arguments::Arguments};
+use millstream_data::{Panel, PanelSchema, Shard, TimeKind};
 use millstream_normalize::{FitSettings, Split, SplitSettings};
-use millstream_stage::{Panel, PanelSchema, Shard, TimeKind};
 use std::sync::Arc;
 
 /// How much is worked on.

@@ -5,11 +5,11 @@ use crate::{
     reference::{Cut, Expected, Model},
     support::Table,
 };
+use millstream_data::{Missing, Padding, Scaling, TargetKind};
 use millstream_normalize::{
     FitSettings, Part, Rows, ScaleMethod, ScaleSettings, ShortSeries, Span, SplitSettings,
     TargetSettings, WindowIndex, WindowSettings,
 };
-use millstream_stage::{Missing, Padding, Scaling, TargetKind};
 use proptest::prelude::*;
 
 struct Check<'a> {

@@ -1,13 +1,13 @@
 //! Random settings that go together, and the pieces of the crate put together by them.
 
 use crate::support::{SEGMENT, Table, cuts, table};
+use millstream_data::{
+    BatchSlot, CrossSection, Missing, Panel, Reference, Relative, Scaling, TargetKind,
+};
 use millstream_normalize::{
     Batches, Filler, FitSettings, Fitted, PadSide, Part, Rank, Rows, ScaleGroup, ScaleMethod,
     ScalePer, ScaleSettings, Shape, ShortSeries, Split, SplitBy, SplitSettings, TargetSettings,
     Walk, WindowIndex, WindowSettings, fit,
-};
-use millstream_stage::{
-    BatchSlot, CrossSection, Missing, Panel, Reference, Relative, Scaling, TargetKind,
 };
 use proptest::{prelude::*, sample::select};
 use std::num::NonZeroUsize;

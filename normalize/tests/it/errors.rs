@@ -6,11 +6,11 @@ use crate::{
     stream::{settings, stream, table, training},
     support::Table,
 };
+use millstream_data::{CrossSection, Reference, TargetKind};
 use millstream_normalize::{
     ForecastTimes, NormalizeError, NormalizeSettings, Purpose, Rank, ScaleGroup, ScaleMethod,
     SplitBy, SplitSettings, WindowOrder,
 };
-use millstream_stage::{CrossSection, Reference, TargetKind};
 
 fn refusal(table: &Table, settings: NormalizeSettings) -> String {
     let Err(error) = stream(table, settings) else { panic!("accepted") };

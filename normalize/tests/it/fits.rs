@@ -6,11 +6,11 @@ use crate::{
     reference::{Cut, Model, Treatment},
     support::Table,
 };
+use millstream_data::{Curve, DataSchema, Fit, Reference, Scaling, TargetKind};
 use millstream_normalize::{
     FitSettings, Fitted, Part, ScaleMethod, ScalePer, ScaleSettings, Split, SplitSettings,
     TargetSettings, fit,
 };
-use millstream_stage::{Curve, DataSchema, Fit, Reference, Scaling, TargetKind};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

@@ -7,10 +7,10 @@ use crate::{
     stream::{Collect, settings, stream, training},
     support::Table,
 };
+use millstream_data::{ColumnKind, CrossSection, Phase, Plan, TimeKind};
 use millstream_normalize::{
     ForecastTimes, NormalizeSettings, Purpose, Span, Split, SplitBy, SplitSettings,
 };
-use millstream_stage::{ColumnKind, CrossSection, Phase, Plan, TimeKind};
 use proptest::prelude::*;
 
 /// Three series of 40 rows, one that ends at 20 and one that ends at 36.

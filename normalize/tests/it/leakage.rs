@@ -8,11 +8,11 @@ use crate::{
     cases::{Case, Filled, METHODS, case, size},
     support::Table,
 };
+use millstream_data::{CrossSection, Missing, Panel, Reference, Relative, TargetKind};
 use millstream_normalize::{
     FitSettings, Fitted, Part, Rows, ScaleSettings, SplitBy, SplitSettings, TargetSettings,
     WindowIndex, WindowSettings,
 };
-use millstream_stage::{CrossSection, Missing, Panel, Reference, Relative, TargetKind};
 use proptest::prelude::*;
 
 /// The inputs of every window that ends at or before a time, with what belongs to them, alone in

@@ -4,12 +4,12 @@ use crate::{
     cases::{Filled, size},
     support::{Table, cuts, table},
 };
+use millstream_data::{BatchSlot, Missing, Panel};
 use millstream_normalize::{
     Batches, Filler, FitSettings, Fitted, Part, Rank, Rows, ScaleMethod, ScaleSettings, Shape,
     Shuffle, Split, SplitSettings, TargetSettings, TimeBatches, TrainingOrder, WindowIndex,
     WindowOrder, WindowSettings, fit,
 };
-use millstream_stage::{BatchSlot, Missing, Panel};
 use proptest::{prelude::*, sample::select};
 use std::sync::Arc;
 
@@ -129,7 +129,7 @@ proptest! {
         for rank in 0..ranks {
             let rank = Rank { rank, ranks };
             let batches = Batches::training(rows, index, ranks * each, rank, order).unwrap();
-            let mut filler = Filler::new(rows, *shape, millstream_stage::Padding::None, each);
+            let mut filler = Filler::new(rows, *shape, millstream_data::Padding::None, each);
             let mut slot = BatchSlot::on_heap(filler.layout());
             for batch in 0..batches.len() {
                 filler.fill(&mut slot, rows, index, &batches, batch);

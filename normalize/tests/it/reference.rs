@@ -4,11 +4,11 @@
 //! can be compared bit for bit; nothing else here knows how the crate does it.
 
 use crate::{curves, support::Table};
+use millstream_data::{
+    CrossSection, Curve, Fit, Missing, Reference, Relative, Scaling, TargetKind,
+};
 use millstream_normalize::{
     FitSettings, LeftOut, Part, ScaleGroup, ScaleMethod, ScalePer, ShortSeries, Split,
-};
-use millstream_stage::{
-    CrossSection, Curve, Fit, Missing, Reference, Relative, Scaling, TargetKind,
 };
 
 /// What is known of a cell: `None` where it is missing.

@@ -5,14 +5,12 @@ use crate::{
     cases::{Filled, size},
     support::Table,
 };
+use millstream_data::{BatchSlot, Missing, Panel, Phase, Plan, Reference};
 use millstream_normalize::{
     FitSettings, ForecastTimes, MakeSlots, Normalize, NormalizeSettings, Purpose, Rank, Resume,
     ScaleMethod, ScaleSettings, SplitSettings, TargetSettings, WindowOrder, WindowSettings,
 };
-use millstream_stage::{
-    BatchSlot, Ending, Flow, Lease, Missing, Panel, Phase, Pipeline, PipelineError, Plan, Pool,
-    Reference, Sink, Source,
-};
+use millstream_stage::{Ending, Flow, Lease, Pipeline, PipelineError, Pool, Sink, Source};
 use std::{convert::Infallible, sync::Arc};
 
 pub(crate) struct Once(pub(crate) Option<Panel>);
@@ -187,7 +185,7 @@ fn windows_that_are_left_out_are_counted_by_reason() {
     settings.fit.scale = ScaleSettings {
         missing: Missing::Drop,
         reference: Reference::Column("c1".into()),
-        relative: millstream_stage::Relative::Ratio,
+        relative: millstream_data::Relative::Ratio,
         ..ScaleSettings::default()
     };
     let windows = stream(&table, settings).unwrap().plan.unwrap().windows;

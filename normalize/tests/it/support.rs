@@ -1,6 +1,6 @@
 //! Small random panels with everything that goes wrong in real ones, as plain rows.
 
-use millstream_stage::{Panel, PanelSchema, Shard, TimeKind};
+use millstream_data::{Panel, PanelSchema, Shard, TimeKind};
 use proptest::prelude::*;
 use std::sync::Arc;
 

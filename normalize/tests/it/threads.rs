@@ -5,11 +5,12 @@ use crate::{
     cases::{Case, METHODS, case, size},
     support::{Table, cuts, hash},
 };
+use millstream_data::{CrossSection, Reference, TargetKind};
 use millstream_normalize::{
     FitSettings, ScaleMethod, ScalePer, ScaleSettings, SplitSettings, TargetSettings,
     WindowSettings,
 };
-use millstream_stage::{CrossSection, Reference, TargetKind, thread_pool};
+use millstream_stage::thread_pool;
 use proptest::prelude::*;
 use rayon::ThreadPool;
 use std::sync::OnceLock;

@@ -8,7 +8,8 @@ use crate::{
     turns::Turns,
     workload::{self, Size, Windows, threads},
 };
-use millstream_stage::{BatchSlot, Pool, thread_pool_here};
+use millstream_data::BatchSlot;
+use millstream_stage::{Pool, thread_pool_here};
 
 /// Batches that make a figure.
 const BATCHES: u64 = 50;

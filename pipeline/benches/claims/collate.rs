@@ -7,8 +7,9 @@ use crate::{
     turns::Turns,
     workload::{self, BATCH, FEATURES, Size, Windows, threads},
 };
+use millstream_data::BatchSlot;
 use millstream_normalize::{Batches, Filler, PadSide, ShortSeries, Window};
-use millstream_stage::{BatchSlot, thread_pool};
+use millstream_stage::thread_pool;
 use rayon::ThreadPool;
 use std::hint::black_box;
 use tch::{Device, Kind, Tensor};

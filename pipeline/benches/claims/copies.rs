@@ -7,11 +7,9 @@ use crate::{
     workload::{BATCH, FEATURES},
 };
 use fake_cuda::{Code, Config, Control, Kernel, Simulator};
+use millstream_data::{BatchLayout, BatchSlot, DeviceBatch, DeviceFault, Extras, Phase, Tag};
 use millstream_prefetch::{Consumer, CudaError, DeviceChoice, Ring, choose};
-use millstream_stage::{
-    BatchLayout, BatchSlot, DeviceBatch, DeviceFault, Emit, Ending, Extras, Flow, Item, Lease,
-    Phase, Pipeline, Pool, Sink, Source, Stage, Tag,
-};
+use millstream_stage::{Emit, Ending, Flow, Item, Lease, Pipeline, Pool, Sink, Source, Stage};
 use std::{convert::Infallible, num::NonZeroUsize};
 
 /// PCIe 4.0 with 16 lanes, in round numbers.

@@ -10,8 +10,9 @@ use crate::{
     turns::Turns,
     workload::{self, BATCH, FEATURES, Size, Windows, threads},
 };
+use millstream_data::{BatchSlot, Shard};
 use millstream_normalize::{Batches, Filler, FitSettings, Rank, ScalePer, SeriesRows};
-use millstream_stage::{BatchSlot, Shard, thread_pool};
+use millstream_stage::thread_pool;
 use std::hint::black_box;
 
 /// Stocks whose windows are compared.

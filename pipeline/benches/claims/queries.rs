@@ -7,9 +7,10 @@ use crate::{
     turns::Turns,
     workload::{self, BATCH, FEATURES, Size, TARGET, Windows, threads},
 };
+use millstream_data::{BatchSlot, PanelSchema};
 use millstream_loader::{SourceKind, SourceSettings};
 use millstream_normalize::{Batches, Window};
-use millstream_stage::{BatchSlot, PanelSchema, thread_pool};
+use millstream_stage::thread_pool;
 use postgres::{Client, NoTls, Statement, fallible_iterator::FallibleIterator as _};
 use std::{
     fmt::Write as _,

@@ -11,8 +11,9 @@ use crate::{
     turns::{Gain, Turns},
     workload::{self, BATCH, FEATURES, Size, Windows, threads},
 };
+use millstream_data::{BatchSlot, DeviceBatch};
 use millstream_normalize::{Batches, Filler, Rank, SplitSettings, WindowIndex};
-use millstream_stage::{BatchSlot, DeviceBatch, Pool, thread_pool};
+use millstream_stage::{Pool, thread_pool};
 use millstream_trainer::BatchTensors;
 use rayon::ThreadPool;
 use tch::{

@@ -1,12 +1,13 @@
 //! The data: a market that the loader makes up, and its windows.
 
 use crate::harness::Failure;
+use millstream_data::{DataSchema, Panel, Scaling};
 use millstream_loader::{GenerateSettings, Loader, SourceSettings};
 use millstream_normalize::{
     Batches, Filler, FitSettings, Fitted, Rank, Rows, Shape, Split, SplitSettings, TrainingOrder,
     WindowIndex, WindowOrder, fit,
 };
-use millstream_stage::{DataSchema, Panel, Scaling, Source};
+use millstream_stage::Source;
 use std::num::NonZeroUsize;
 
 /// How much is worked on.

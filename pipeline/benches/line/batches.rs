@@ -8,7 +8,8 @@ use crate::{
     line,
     settings::Settings,
 };
-use millstream_stage::{BatchSlot, DeviceBatch, Ending, Flow, Pool, Sink};
+use millstream_data::{BatchSlot, DeviceBatch};
+use millstream_stage::{Ending, Flow, Pool, Sink};
 use millstream_trainer::{TrainReport, Trainer};
 use std::convert::Infallible;
 

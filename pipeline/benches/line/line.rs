@@ -7,10 +7,11 @@ use crate::{
     },
     settings::{Settings, TARGET},
 };
+use millstream_data::DeviceBatch;
 use millstream_loader::Loader;
 use millstream_normalize::Normalize;
 use millstream_prefetch::{Consumer, Ring, choose};
-use millstream_stage::{DeviceBatch, Pipeline, Sink};
+use millstream_stage::{Pipeline, Sink};
 use millstream_trainer::{TrainReport, Trainer};
 use std::error::Error;
 

@@ -4,9 +4,9 @@
 //! than the default. One line of [`RULES`] a setting.
 
 use super::{Origin, Settings, SettingsError, at, fit};
+use millstream_data::{Reference, TargetKind};
 use millstream_loader::SourceKind;
 use millstream_normalize::{ScaleMethod, ShortSeries, SplitBy, WindowOrder};
-use millstream_stage::{Reference, TargetKind};
 
 /// When a setting does nothing.
 struct Rule {

@@ -170,7 +170,7 @@ fn every_flipped_byte_is_noticed_or_without_effect() {
 /// Has a run started at another time, as its files should say then.
 fn set_start(run: &Path, time: &str) {
     let note = serde_json::json!({ "started": time, "version": "0" }).to_string();
-    let mut checksums = millstream_stage::Checksums::default();
+    let mut checksums = millstream_data::Checksums::default();
     checksums.add("run.json", note.as_bytes());
     checksums.add("config.toml", &fs::read(run.join("config.toml")).unwrap());
     fs::write(run.join("run.json"), note).unwrap();

@@ -1,7 +1,7 @@
 //! A checkpoint with a model of the trainer's shape: an LSTM and a linear head, weights at random.
 
 use crate::harness::Failure;
-use millstream_stage::{Checksums, Plan};
+use millstream_data::{Checksums, Plan};
 use std::{fs, path::Path};
 use tch::{CModule, Device, Kind, Tensor};
 

@@ -1,10 +1,11 @@
 //! What is forecast: a few batches of noise, again and again, for as many windows as a market has.
 
 use crate::{checkpoint, harness::Failure};
-use millstream_stage::{
+use millstream_data::{
     BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Extras,
-    PanelSchema, Phase, Plan, Pool, Scaling, Tag, TimeKind, WindowCounts,
+    PanelSchema, Phase, Plan, Scaling, Tag, TimeKind, WindowCounts,
 };
+use millstream_stage::Pool;
 use std::{path::Path, sync::Arc};
 use tch::Tensor;
 use tempfile::TempDir;

@@ -3,8 +3,8 @@
 
 use crate::line::{BoxError, Found, Run};
 use fake_cuda::{Call, Code, Config, Fault, FaultKind, Live, Simulator};
+use millstream_data::{DeviceFault, Place};
 use millstream_prefetch::{Consumer, CudaError, DeviceChoice, DeviceError, choose};
-use millstream_stage::{DeviceFault, Place};
 use std::{sync::mpsc, thread, time::Duration};
 
 const RUN: fn() -> Run = || Run { batches: 8, ..Run::default() };

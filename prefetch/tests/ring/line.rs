@@ -3,11 +3,9 @@
 
 use cudarc::driver::{CudaContext, DriverError, result};
 use fake_cuda::{Code, Control, Kernel, Simulator};
+use millstream_data::{BatchLayout, BatchSlot, DeviceBatch, DeviceFault, Extras, Phase, Tag};
 use millstream_prefetch::{Consumer, CudaError, DeviceChoice, Ring, choose};
-use millstream_stage::{
-    BatchLayout, BatchSlot, DeviceBatch, DeviceFault, Emit, Ending, Extras, Flow, Item, Lease,
-    Phase, Pipeline, Pool, Sink, Source, Stage, Tag,
-};
+use millstream_stage::{Emit, Ending, Flow, Item, Lease, Pipeline, Pool, Sink, Source, Stage};
 use std::{
     convert::Infallible,
     ffi::c_void,

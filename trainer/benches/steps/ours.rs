@@ -8,7 +8,8 @@ use crate::{
     },
     workload::Work,
 };
-use millstream_stage::{DeviceBatch, Ending, Flow, Sink as _};
+use millstream_data::DeviceBatch;
+use millstream_stage::{Ending, Flow, Sink as _};
 use millstream_trainer::Trainer;
 
 /// Learns the epoch. The clock runs from the second batch to the last but one.

@@ -1,9 +1,10 @@
 //! What is learned: a few batches of noise with something in it to find, again and again.
 
-use millstream_stage::{
+use millstream_data::{
     BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Extras,
-    PanelSchema, Phase, Plan, Pool, Scaling, Tag, TimeKind, WindowCounts,
+    PanelSchema, Phase, Plan, Scaling, Tag, TimeKind, WindowCounts,
 };
+use millstream_stage::Pool;
 use millstream_trainer::TrainSettings;
 use std::{num::NonZeroUsize, sync::Arc};
 use tch::Tensor;

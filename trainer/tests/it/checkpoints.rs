@@ -1,7 +1,8 @@
 //! What a checkpoint holds, and what happens when it is damaged.
 
 use crate::stream::{Stream, resumed, settings, trainer};
-use millstream_stage::{DataSchema, Ending, Scaling, Sink};
+use millstream_data::{DataSchema, Scaling};
+use millstream_stage::{Ending, Sink};
 use millstream_trainer::{Trainer, read_position};
 use std::{fs, path::Path};
 use tch::Tensor;

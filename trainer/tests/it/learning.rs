@@ -62,9 +62,9 @@ fn baselines_are_what_a_plain_loop_finds() {
     let stream = Stream::new(1, [32, 0, 90]);
     let report = train(&stream, settings(), run.path());
     let (mut squares, mut last_squares, mut count) = (0.0, 0.0, 0.0);
-    for tag in stream.tags().into_iter().filter(|tag| tag.phase == millstream_stage::Phase::Test) {
+    for tag in stream.tags().into_iter().filter(|tag| tag.phase == millstream_data::Phase::Test) {
         let batch = stream.batch(tag);
-        let millstream_stage::DeviceBatch::Host(slot) = &batch else { unreachable!() };
+        let millstream_data::DeviceBatch::Host(slot) = &batch else { unreachable!() };
         let layout = slot.layout();
         for row in 0..slot.rows() {
             let target = f64::from(slot.values()[layout.targets_at() + row]);
@@ -203,7 +203,7 @@ fn a_loss_that_is_no_number_ends_the_run() {
     let run = tempfile::tempdir().unwrap();
     let stream = Stream::new(1, [16, 0, 0]);
     let mut batch = stream.batch(stream.tags()[0]);
-    let millstream_stage::DeviceBatch::Host(slot) = &mut batch else { unreachable!() };
+    let millstream_data::DeviceBatch::Host(slot) = &mut batch else { unreachable!() };
     slot.parts_mut().0.targets[0] = f32::NAN;
     let error = trainer(settings(), run.path()).accept(batch).unwrap_err().to_string();
     assert!(

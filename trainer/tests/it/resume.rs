@@ -1,7 +1,8 @@
 //! A run that was interrupted and resumed is the run that was not.
 
 use crate::stream::{Stream, resumed, settings, trainer};
-use millstream_stage::{Ending, Phase, Plan, Sink, Tag};
+use millstream_data::{Phase, Plan, Tag};
+use millstream_stage::{Ending, Sink};
 use millstream_trainer::{TrainReport, TrainSettings, read_position};
 use std::{fs, path::Path};
 

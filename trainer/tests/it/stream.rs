@@ -1,9 +1,10 @@
 //! A synthetic stream: windows whose target is the mean of the last row's inputs.
 
-use millstream_stage::{
+use millstream_data::{
     BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Extras, Padding,
-    PanelSchema, Phase, Plan, Pool, Scaling, Sink, Tag, TimeKind, WindowCounts,
+    PanelSchema, Phase, Plan, Scaling, Tag, TimeKind, WindowCounts,
 };
+use millstream_stage::{Pool, Sink};
 use millstream_trainer::{TrainError, TrainSettings, Trainer};
 use std::{num::NonZeroUsize, path::Path, sync::Arc};
 

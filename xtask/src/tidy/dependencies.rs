@@ -7,8 +7,13 @@ use super::Problem;
 use crate::workspace::Package;
 
 /// The packages that must build on a machine without libtorch.
-pub(crate) const WITHOUT_LIBTORCH: [&str; 4] =
-    ["millstream-stage", "millstream-loader", "millstream-normalize", "millstream-prefetch"];
+pub(crate) const WITHOUT_LIBTORCH: [&str; 5] = [
+    "millstream-stage",
+    "millstream-data",
+    "millstream-loader",
+    "millstream-normalize",
+    "millstream-prefetch",
+];
 
 /// A library that only some packages may use, with the other names it goes by.
 struct Watched {
@@ -28,19 +33,21 @@ const WATCHED: [Watched; 5] = [
 ];
 
 /// Package, and what it may use: names of [`WATCHED`] libraries and of workspace packages.
-const TABLE: [(&str, &[&str]); 10] = [
+const TABLE: [(&str, &[&str]); 11] = [
     ("millstream-stage", &[]),
-    ("millstream-loader", &["millstream-stage", "postgres"]),
-    ("millstream-normalize", &["millstream-stage"]),
+    ("millstream-data", &["millstream-stage"]),
+    ("millstream-loader", &["millstream-stage", "millstream-data", "postgres"]),
+    ("millstream-normalize", &["millstream-stage", "millstream-data"]),
     ("fake-cuda", &[]),
     ("fault-injector", &[]),
-    ("millstream-prefetch", &["millstream-stage", "cudarc", "fake-cuda"]),
-    ("millstream-trainer", &["millstream-stage", "tch"]),
-    ("millstream-predictor", &["millstream-stage", "tch", "postgres"]),
+    ("millstream-prefetch", &["millstream-stage", "millstream-data", "cudarc", "fake-cuda"]),
+    ("millstream-trainer", &["millstream-stage", "millstream-data", "tch"]),
+    ("millstream-predictor", &["millstream-stage", "millstream-data", "tch", "postgres"]),
     (
         "millstream",
         &[
             "millstream-stage",
+            "millstream-data",
             "millstream-loader",
             "millstream-normalize",
             "millstream-prefetch",
@@ -154,10 +161,16 @@ mod tests {
     fn what_the_table_allows_and_what_nobody_watches_is_fine() {
         let none: [String; 0] = [];
         assert_eq!(
-            check_one("millstream-loader", &["millstream-stage", "postgres", "arrow"]),
+            check_one(
+                "millstream-loader",
+                &["millstream-stage", "millstream-data", "postgres", "arrow"]
+            ),
             none
         );
-        assert_eq!(check_one("millstream-trainer", &["millstream-stage", "torch-sys"]), none);
+        assert_eq!(
+            check_one("millstream-trainer", &["millstream-stage", "millstream-data", "torch-sys"]),
+            none
+        );
         assert_eq!(check_one("millstream", &["millstream-trainer", "config", "anyhow"]), none);
         assert_eq!(check_one("xtask", &["clap", "zip"]), none);
     }
@@ -165,9 +178,12 @@ mod tests {
     #[test]
     fn a_stage_that_knows_another_stage_is_found() {
         assert_eq!(
-            check_one("millstream-normalize", &["millstream-stage", "millstream-loader"]),
+            check_one(
+                "millstream-normalize",
+                &["millstream-stage", "millstream-data", "millstream-loader"]
+            ),
             ["package millstream-normalize: dependencies: must not depend on millstream-loader; \
-              of the restricted crates it may use: millstream-stage"]
+              of the restricted crates it may use: millstream-stage, millstream-data"]
         );
     }
 

@@ -18,7 +18,7 @@ const LINES_ABOVE: &str = "(the lines above)";
 /// The checksums of the files of a folder.
 ///
 /// ```
-/// use millstream_stage::Checksums;
+/// use millstream_data::Checksums;
 ///
 /// let folder = std::env::temp_dir().join(format!("checksums-{}", std::process::id()));
 /// std::fs::create_dir_all(&folder)?;

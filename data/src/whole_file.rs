@@ -21,7 +21,7 @@ pub(crate) const PARTIAL: &str = ".partial-";
 /// A file that is being written. Dropped before [`WholeFile::commit`], it leaves nothing.
 ///
 /// ```
-/// use millstream_stage::WholeFile;
+/// use millstream_data::WholeFile;
 /// use std::io::Write;
 ///
 /// let folder = tempfile::tempdir()?;

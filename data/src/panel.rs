@@ -7,8 +7,9 @@
 //! This is a typed view and the check of its invariants; reading and writing panels is the
 //! loader's business, scaling them is normalize's.
 
-use crate::{part::Item, shard::Shard};
+use crate::shard::Shard;
 use arrow::array::RecordBatch;
+use millstream_stage::Item;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

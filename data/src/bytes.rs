@@ -5,7 +5,7 @@ use std::fmt;
 /// So many bytes, shown as `4.3 GB`.
 ///
 /// ```
-/// use millstream_stage::Bytes;
+/// use millstream_data::Bytes;
 ///
 /// assert_eq!(Bytes(4_320_000_000).to_string(), "4.3 GB");
 /// assert_eq!(Bytes(999).to_string(), "999 B");

@@ -2,11 +2,11 @@
 //! halves of its own, and a consumer with no tch. Host and device halves recycle separately.
 #![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
-use millstream_stage::{
+use millstream_data::{
     BatchCounts, BatchLayout, BatchSlot, DataSchema, DeviceBatch, DeviceFault, DeviceMemory,
-    DeviceSlot, Emit, Ending, Extras, Flow, Item, Lease, PanelSchema, Phase, Pipeline, Place, Plan,
-    Pool, Scaling, Sink, Source, Stage, Tag, TimeKind, WindowCounts,
+    DeviceSlot, Extras, PanelSchema, Phase, Place, Plan, Scaling, Tag, TimeKind, WindowCounts,
 };
+use millstream_stage::{Emit, Ending, Flow, Item, Lease, Pipeline, Pool, Sink, Source, Stage};
 use std::{
     collections::HashSet,
     convert::Infallible,

@@ -10,7 +10,7 @@ use std::{fs, path::Path};
 /// Bytes that this process can still have; `None` where the system does not say.
 ///
 /// ```
-/// assert!(millstream_stage::available_memory().is_none_or(|bytes| bytes > 1 << 20));
+/// assert!(millstream_data::available_memory().is_none_or(|bytes| bytes > 1 << 20));
 /// ```
 #[must_use]
 pub fn available_memory() -> Option<u64> {

@@ -17,12 +17,9 @@
 //! in its inputs, mask and segments. Who allocates the memory (heap, pinned, device) is hidden
 //! behind [`HostMemory`] and [`DeviceMemory`].
 
-use crate::{
-    lease::Lease,
-    part::Item,
-    plan::{Plan, Tag},
-};
+use crate::plan::{Plan, Tag};
 use arrow::buffer::MutableBuffer;
+use millstream_stage::{Item, Lease};
 use std::{any::Any, error::Error, sync::Arc};
 
 /// Values between part borders: 64 bytes of `f32`.
@@ -417,13 +414,13 @@ impl DeviceBatch {
     }
 }
 
-impl Item for Lease<BatchSlot> {
+impl Item for BatchSlot {
     fn rows(&self) -> u64 {
         BatchSlot::rows(self) as u64
     }
 
     fn bytes(&self) -> u64 {
-        batch_bytes(self.layout(), BatchSlot::rows(self))
+        batch_bytes(self.layout, BatchSlot::rows(self))
     }
 }
 

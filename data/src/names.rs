@@ -9,11 +9,11 @@ use glob::Pattern;
 /// A name, or a glob made of `*`, `?` and `[abc]`.
 ///
 /// ```
-/// use millstream_stage::NamePattern;
+/// use millstream_data::NamePattern;
 ///
 /// let pattern = NamePattern::parse("close_*")?;
 /// assert!(pattern.is_glob() && pattern.matches("close_pct") && !pattern.matches("open"));
-/// # Ok::<(), millstream_stage::NameError>(())
+/// # Ok::<(), millstream_data::NameError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct NamePattern {
