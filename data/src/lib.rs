@@ -35,6 +35,7 @@ mod names;
 mod panel;
 pub mod plain_file;
 mod plan;
+mod random;
 mod scaling;
 mod shard;
 mod whole_file;
@@ -53,6 +54,7 @@ pub use crate::{
     names::{NameError, NamePattern},
     panel::{ColumnKind, Panel, PanelError, PanelSchema, Piece, TimeKind},
     plan::{BatchCounts, DataSchema, Padding, Phase, Plan, Tag, TargetKind, WindowCounts},
+    random::SplitMix64,
     scaling::{
         ColumnScaling, CrossSection, Fit, Missing, Reference, Relative, Scaling, SeriesFits,
     },

@@ -2,6 +2,7 @@
 
 use crate::secrets::hide;
 use millstream_loader::LoadError;
+use millstream_model::ModelError;
 use millstream_normalize::NormalizeError;
 use millstream_predictor::PredictError;
 use millstream_prefetch::{CudaError, DeviceError, NoRoom};
@@ -190,6 +191,14 @@ fn normalize_code(error: &NormalizeError) -> Code {
     }
 }
 
+fn model_code(error: &ModelError) -> Code {
+    match error {
+        ModelError::Setting { .. } => Code::Settings,
+        ModelError::NoCuda { .. } | ModelError::Device(_) => Code::Device,
+        _ => Code::Other,
+    }
+}
+
 fn train_code(error: &TrainError) -> Code {
     match error {
         TrainError::Setting { .. }
@@ -198,7 +207,7 @@ fn train_code(error: &TrainError) -> Code {
         | TrainError::InUse { .. }
         | TrainError::NoCheckpoint { .. }
         | TrainError::NoTrainingBatch { .. } => Code::Settings,
-        TrainError::NoCuda { .. } | TrainError::Device(_) => Code::Device,
+        TrainError::Model(error) => model_code(error),
         _ => Code::Other,
     }
 }

@@ -24,7 +24,6 @@ mod error;
 mod output;
 mod predictor;
 mod table;
-mod torch_text;
 
 pub use crate::{
     contract::{Contract, read_contract},

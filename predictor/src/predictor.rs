@@ -6,9 +6,9 @@ use crate::{
     error::PredictError,
     output::{Output, OutputFile},
     table::Table,
-    torch_text::first_sentence,
 };
 use millstream_data::{DeviceBatch, Padding, Phase, Place, Plan};
+use millstream_model::reason;
 use millstream_stage::{Ending, Flow, Sink};
 use serde::Serialize;
 use std::{
@@ -145,7 +145,7 @@ impl Predictor {
         }
         let forecasts = self.model.forward_ts(&inputs).map_err(|error| PredictError::Forward {
             index: batch.tag().index,
-            reason: first_sentence(&error),
+            reason: reason(&error),
         })?;
         if forecasts.size() != labels {
             let (expected, found) = (labels.to_vec(), forecasts.size());
@@ -170,10 +170,8 @@ impl Predictor {
 
 /// The model in the bytes of this file.
 fn load(path: &Path, bytes: &[u8], device: Device) -> Result<CModule, PredictError> {
-    let failed = |error: TchError| PredictError::LoadModel {
-        path: path.to_owned(),
-        reason: first_sentence(&error),
-    };
+    let failed =
+        |error: TchError| PredictError::LoadModel { path: path.to_owned(), reason: reason(&error) };
     let mut model = CModule::load_data_on_device(&mut &bytes[..], device).map_err(failed)?;
     model.f_set_eval().map_err(failed)?;
     Ok(model)

@@ -4,7 +4,7 @@
 //! the device; the host knows only the step count and the rate. tch's in-place methods return a
 //! second handle to the tensor, which is dropped on the spot.
 
-use crate::model::Parameters;
+use millstream_model::Parameters;
 use tch::Tensor;
 
 const BETA1: f64 = 0.9;
@@ -83,7 +83,7 @@ pub(crate) fn state_names(parameters: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::SplitMix64;
+    use millstream_data::SplitMix64;
     use tch::Device;
 
     /// One parameter by the formula in the PyTorch manual, in f64.

@@ -9,14 +9,13 @@
 use crate::{
     adamw,
     error::{TrainError, json_reason},
-    script,
-    settings::{ModelKind, ModelOptions},
     state::State,
     tensor_file::{self, TensorFile, sync},
 };
 use millstream_data::{
     Checksums, DataSchema, Scaling, partial_folder, replace_folder, restore_folder, sync_folder,
 };
+use millstream_model::{ModelKind, ModelOptions, to_bytes};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
@@ -280,7 +279,7 @@ fn fill(folder: &Path, contents: &Contents<'_>) -> Result<(), TrainError> {
     let Contents { names, weights, optimizer, script, state, schema, scaling } = contents;
     tensor_file::write(&folder.join(WEIGHTS), names, weights)?;
     tensor_file::write(&folder.join(OPTIMIZER), &adamw::state_names(names), optimizer)?;
-    write_bytes(&folder.join(SCRIPT), &script::to_bytes(script)?)?;
+    write_bytes(&folder.join(SCRIPT), &to_bytes(script)?)?;
     write_json(&folder.join(STATE), state)?;
     write_json(&folder.join(SCHEMA), schema)?;
     write_json(&folder.join(SCALER), scaling)

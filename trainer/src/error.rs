@@ -4,6 +4,7 @@
 //! those as panics, and no caller could carry on after one.
 
 use millstream_data::ChecksumError;
+use millstream_model::ModelError;
 use serde_json::error::Category;
 use std::{io, path::PathBuf};
 
@@ -161,31 +162,9 @@ pub enum TrainError {
         /// What libtorch says.
         reason: String,
     },
-    /// libtorch could not trace the model for `model.pt`.
-    #[error("cannot trace the model: {reason}")]
-    Trace {
-        /// What libtorch says.
-        reason: String,
-    },
-    /// Batches lie on a CUDA device, and this libtorch cannot compute there.
-    #[error(
-        "batches are on cuda:{index}, but this libtorch cannot compute with CUDA; set prefetch.device to \"cpu\" or \"auto\", or set LIBTORCH to one that can"
-    )]
-    NoCuda {
-        /// The device's number.
-        index: usize,
-    },
-    /// The device failed under a batch.
-    #[error("the device failed under a batch")]
-    Device(#[from] millstream_data::DeviceFault),
-    /// libtorch does not take a batch's memory.
-    #[error("libtorch refused the memory of a batch on {place}: {reason}")]
-    BatchMemory {
-        /// Where the batch lies.
-        place: String,
-        /// What libtorch says.
-        reason: String,
-    },
+    /// The model, or a batch as its tensors, cannot be had.
+    #[error(transparent)]
+    Model(#[from] ModelError),
 }
 
 /// Why a file does not parse, without the names that its fields and types have in the program.

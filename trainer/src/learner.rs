@@ -3,11 +3,9 @@
 //! Nothing here waits for the device: the loss is added up there and read by whoever logs it.
 //! When to log, evaluate or save is decided in `run.rs`.
 
-use crate::{
-    adamw::AdamW, clip::clip_norm, model::Model, random::batch_seed, settings::TrainSettings,
-    tensor::BatchTensors,
-};
+use crate::{adamw::AdamW, clip::clip_norm, dropout::batch_seed, settings::TrainSettings};
 use millstream_data::{Phase, Plan, Tag};
+use millstream_model::{BatchTensors, Model};
 use tch::{Device, Kind, Tensor};
 
 /// The batches whose gradients make one step.

@@ -6,8 +6,6 @@
 //! [`Trainer::resume`] goes on with a run that was interrupted, from [`read_position`].
 //!
 //! Between two log lines the host never waits for the device: losses and metrics add up there.
-//! [`BatchTensors`] sees a batch as tensors without copying it, and keeps its slot until the last
-//! tensor is gone.
 //!
 //! While a [`Trainer`] is there it holds its run folder's [`RunLock`]: no other process, nor another
 //! trainer of this one, writes there.
@@ -69,18 +67,15 @@ mod adamw;
 mod checkpoint;
 mod clip;
 mod correlation;
+mod dropout;
 mod error;
 mod journal;
 mod judge;
 mod learner;
 mod loss;
-mod lstm;
 mod metrics;
-mod model;
-mod model_size;
 mod order;
 mod pass;
-mod random;
 mod readback;
 mod report;
 mod run;
@@ -89,12 +84,9 @@ mod salvage;
 #[cfg(test)]
 mod sample;
 mod schedule;
-mod script;
 mod settings;
 mod state;
-mod tensor;
 mod tensor_file;
-mod torch_text;
 mod trainer;
 mod unchanged;
 
@@ -103,8 +95,7 @@ pub use crate::{
     metrics::{Figures, Metrics, StepMetrics},
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
     run_lock::{RunLock, clear_leftovers},
-    settings::{Loss, ModelKind, ModelOptions, OptimizerKind, Schedule, TrainSettings},
+    settings::{Loss, OptimizerKind, Schedule, TrainSettings},
     state::Position,
-    tensor::BatchTensors,
     trainer::{Trainer, read_position},
 };

@@ -11,9 +11,9 @@ use crate::{
     readback::Readback,
     report::Baseline,
     settings::Loss,
-    tensor::BatchTensors,
 };
 use millstream_data::Plan;
+use millstream_model::BatchTensors;
 use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 

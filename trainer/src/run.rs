@@ -15,9 +15,9 @@ use crate::{
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
     settings::TrainSettings,
     state::{History, Scheduler, State, StreamShape},
-    tensor::{BatchTensors, device},
 };
 use millstream_data::{DeviceBatch, Phase, Plan, Tag};
+use millstream_model::{BatchTensors, device};
 use std::{sync::Arc, time::Instant};
 use tch::Tensor;
 

@@ -2,8 +2,9 @@
 //!
 //! Where a value comes from (file, environment, command line) is not known here.
 
-use crate::{error::TrainError, model_size::Surroundings};
+use crate::error::TrainError;
 use millstream_data::{Plan, available_memory};
+use millstream_model::{ModelKind, ModelOptions, Surroundings};
 use serde::{Deserialize, Serialize};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
@@ -39,15 +40,6 @@ pub struct TrainSettings {
     pub model_options: ModelOptions,
 }
 
-/// The models there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ModelKind {
-    /// A long short-term memory and a linear head on its last hidden state.
-    #[default]
-    Lstm,
-}
-
 /// The optimizers there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -81,18 +73,6 @@ pub enum Loss {
     Huber,
 }
 
-/// The model's own settings.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ModelOptions {
-    /// Size of the hidden state; 64 by default.
-    pub hidden: NonZeroUsize,
-    /// Recurrent layers on top of each other; 1 by default.
-    pub layers: NonZeroUsize,
-    /// Dropout between layers; 0 by default, and without effect when there is one layer.
-    pub dropout: f64,
-}
-
 const fn size(value: usize) -> NonZeroUsize {
     NonZeroUsize::new(value).expect("a default is not zero")
 }
@@ -114,12 +94,6 @@ impl Default for TrainSettings {
             log_every: const { NonZeroU64::new(100).expect("a default is not zero") },
             model_options: ModelOptions::default(),
         }
-    }
-}
-
-impl Default for ModelOptions {
-    fn default() -> Self {
-        ModelOptions { hidden: const { size(64) }, layers: NonZeroUsize::MIN, dropout: 0.0 }
     }
 }
 
@@ -156,7 +130,7 @@ impl TrainSettings {
     pub(crate) fn check_room(&self, surroundings: Surroundings) -> Result<(), TrainError> {
         match available_memory() {
             None => Ok(()),
-            Some(available) => surroundings.check(&self.model_options, available),
+            Some(available) => Ok(surroundings.check(&self.model_options, available)?),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Named tensors in a `.safetensors` file, checked against what the model needs.
 
-use crate::{error::TrainError, torch_text::reason};
+use crate::error::TrainError;
+use millstream_model::reason;
 use std::{
     collections::HashMap,
     fs::File,

@@ -9,8 +9,6 @@ use crate::{
     error::TrainError,
     journal::{self, EpochLine, Journal, Resumed},
     learner::{Learner, steps_per_epoch},
-    model::Model,
-    model_size::Surroundings,
     order,
     readback::Readback,
     report::{Progress, TrainReport},
@@ -18,11 +16,11 @@ use crate::{
     run_lock::{self, RunLock},
     settings::TrainSettings,
     state::{History, Position, State, StreamShape},
-    tensor::usable,
     tensor_file::TensorFile,
     unchanged::Unchanged,
 };
 use millstream_data::{DeviceBatch, Phase, Scaling, remove_leftovers};
+use millstream_model::{Model, Surroundings, usable};
 use millstream_stage::{Ending, Flow, Sink, Warnings};
 use std::{path::Path, sync::Arc, time::Instant};
 use tch::Device;

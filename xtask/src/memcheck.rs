@@ -20,7 +20,7 @@ use crate::{debian, process, setup};
 const TESTS: [(&[&str], &str); 2] = [
     (&["-p", "millstream-prefetch", "-p", "fake-cuda", "--lib", "--tests"], ""),
     // Tensors over a batch's memory. The rest of the trainer is libtorch's memory, not ours.
-    (&["-p", "millstream-trainer", "--lib"], "tensor::"),
+    (&["-p", "millstream-model", "--lib"], "tensor::"),
 ];
 
 /// Valgrind runs threads one at a time and some fifty times slower: a test that repeats itself a

@@ -12,9 +12,9 @@ use crate::{
     workload::{self, BATCH, FEATURES, Size, Windows, threads},
 };
 use millstream_data::{BatchSlot, DeviceBatch};
+use millstream_model::BatchTensors;
 use millstream_normalize::{Batches, Filler, Rank, SplitSettings, WindowIndex};
 use millstream_stage::{Pool, thread_pool};
-use millstream_trainer::BatchTensors;
 use rayon::ThreadPool;
 use tch::{
     Device, Kind, Reduction, Tensor,

@@ -1,8 +1,9 @@
 //! Windows that are padded on the right: learned from and forecast by their last real row.
 
 use crate::stream::{FEATURES, LOOKBACK, Stream, settings, trainer};
+use millstream_model::BatchTensors;
 use millstream_stage::{Ending, Sink};
-use millstream_trainer::{BatchTensors, TrainReport};
+use millstream_trainer::TrainReport;
 use std::path::Path;
 use tch::CModule;
 

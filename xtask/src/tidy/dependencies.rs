@@ -33,7 +33,7 @@ const WATCHED: [Watched; 5] = [
 ];
 
 /// Package, and what it may use: names of [`WATCHED`] libraries and of workspace packages.
-const TABLE: [(&str, &[&str]); 11] = [
+const TABLE: [(&str, &[&str]); 12] = [
     ("millstream-stage", &[]),
     ("millstream-data", &["millstream-stage"]),
     ("millstream-loader", &["millstream-stage", "millstream-data", "postgres"]),
@@ -41,8 +41,13 @@ const TABLE: [(&str, &[&str]); 11] = [
     ("fake-cuda", &[]),
     ("fault-injector", &[]),
     ("millstream-prefetch", &["millstream-stage", "millstream-data", "cudarc", "fake-cuda"]),
-    ("millstream-trainer", &["millstream-stage", "millstream-data", "tch"]),
-    ("millstream-predictor", &["millstream-stage", "millstream-data", "tch", "postgres"]),
+    // It needs stage for its tests: batches lie in its pools.
+    ("millstream-model", &["millstream-data", "millstream-stage", "tch"]),
+    ("millstream-trainer", &["millstream-stage", "millstream-data", "millstream-model", "tch"]),
+    (
+        "millstream-predictor",
+        &["millstream-stage", "millstream-data", "millstream-model", "tch", "postgres"],
+    ),
     (
         "millstream",
         &[
@@ -51,6 +56,7 @@ const TABLE: [(&str, &[&str]); 11] = [
             "millstream-loader",
             "millstream-normalize",
             "millstream-prefetch",
+            "millstream-model",
             "millstream-trainer",
             "millstream-predictor",
             "fake-cuda",

@@ -12,13 +12,13 @@
 //! so its dropout would stay on in evaluation, and its `zero_state` shares storage between the
 //! two states.
 
-use crate::{model::Parameters, random::SplitMix64, settings::ModelOptions};
-use millstream_data::{BatchLayout, Padding};
+use crate::{model::Parameters, options::ModelOptions};
+use millstream_data::{BatchLayout, Padding, SplitMix64};
 use tch::{Device, Kind, Tensor};
 
 /// The network, its weights and its initial states.
 #[derive(Debug)]
-pub(crate) struct Lstm {
+pub struct Lstm {
     options: ModelOptions,
     layout: BatchLayout,
     padding: Padding,
@@ -152,7 +152,7 @@ fn last_real(all: &Tensor, lengths: &Tensor) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::Model, settings::ModelKind};
+    use crate::{model::Model, options::ModelKind};
     use millstream_data::Extras;
     use std::num::NonZeroUsize;
 

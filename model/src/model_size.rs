@@ -3,7 +3,7 @@
 //! An estimate from below: what training keeps of every weight and of every layer. What a step needs
 //! besides is not counted, so that nothing is refused that would work.
 
-use crate::{error::TrainError, settings::ModelOptions};
+use crate::{error::ModelError, options::ModelOptions};
 
 /// Weights, gradients, AdamW's two moments and the best weights so far.
 const COPIES: f64 = 5.0;
@@ -13,12 +13,13 @@ const PER_LAYER: f64 = 16_384.0;
 
 /// What a model is between, as far as that is known.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Surroundings {
+pub struct Surroundings {
     /// Values of a row.
-    pub(crate) features: usize,
+    pub features: usize,
     /// Values of a forecast.
-    pub(crate) labels: usize,
-    pub(crate) batch_size: usize,
+    pub labels: usize,
+    /// Windows in a full batch.
+    pub batch_size: usize,
 }
 
 impl Surroundings {
@@ -34,8 +35,8 @@ impl Surroundings {
     /// Refuses a model that cannot fit into so many bytes.
     ///
     /// # Errors
-    /// [`TrainError::Setting`] with the largest value that would fit.
-    pub(crate) fn check(self, options: &ModelOptions, available: u64) -> Result<(), TrainError> {
+    /// [`ModelError::Setting`] with the largest value that would fit.
+    pub fn check(self, options: &ModelOptions, available: u64) -> Result<(), ModelError> {
         let (hidden, layers) = (options.hidden.get(), options.layers.get());
         let fits =
             |hidden: u64, layers: u64| self.bytes(hidden as f64, layers as f64) <= available as f64;
@@ -54,7 +55,7 @@ impl Surroundings {
         let expected = format!(
             "at most {most}: this model takes {needed} to train, and {there} of memory are there"
         );
-        Err(TrainError::Setting { key, value, expected })
+        Err(ModelError::Setting { key, value, expected })
     }
 }
 

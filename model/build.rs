@@ -1,4 +1,4 @@
-//! Compiles the trainer's one C++ function and tells the linker where libtorch lies.
+//! Compiles our one C++ function and tells the linker where libtorch lies.
 //!
 //! It finds and downloads nothing: torch-sys found libtorch.
 

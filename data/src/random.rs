@@ -6,15 +6,17 @@
 
 /// The SplitMix64 generator (Steele, Lea and Flood, 2014).
 #[derive(Debug, Clone)]
-pub(crate) struct SplitMix64(u64);
+pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// A sequence of its own for each seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         SplitMix64(seed)
     }
 
     /// The next 64 bits.
-    pub(crate) fn bits(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -23,18 +25,11 @@ impl SplitMix64 {
     }
 
     /// A number in `[-bound, bound)`.
-    pub(crate) fn uniform(&mut self, bound: f32) -> f32 {
+    pub fn uniform(&mut self, bound: f32) -> f32 {
         // The top 24 bits are exactly what an f32 in [0, 1) can hold.
         let unit = (self.bits() >> 40) as f32 / (1u32 << 24) as f32;
         (2.0 * unit - 1.0) * bound
     }
-}
-
-/// The seed of the dropout in one batch: a function of where the batch stands, so a batch that is
-/// repeated after a resume drops out the same units.
-pub(crate) fn batch_seed(seed: u64, epoch: u32, index: u64) -> u64 {
-    let place = SplitMix64::new(u64::from(epoch)).bits() ^ index;
-    seed ^ SplitMix64::new(place).bits()
 }
 
 #[cfg(test)]
@@ -56,15 +51,5 @@ mod tests {
         assert!(drawn.iter().all(|x| (-0.5..0.5).contains(x)));
         assert!(mean.abs() < 0.02, "mean {mean}");
         assert!(drawn.iter().any(|x| *x < -0.49) && drawn.iter().any(|x| *x > 0.49));
-    }
-
-    #[test]
-    fn neighbouring_batches_get_unrelated_seeds() {
-        let seeds = [batch_seed(1, 1, 0), batch_seed(1, 1, 1), batch_seed(1, 2, 0)];
-        for (i, a) in seeds.iter().enumerate() {
-            for b in &seeds[i + 1..] {
-                assert!((a ^ b).count_ones() > 10, "{a:x} {b:x}");
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@
 //! is gone, the slot returns to its pool, on whatever thread that happens. The tensors are for
 //! reading: writing to them would change the batch under its other views.
 
-use crate::{error::TrainError, torch_text};
+use crate::{error::ModelError, torch_text};
 use millstream_data::{DeviceBatch, Extras, Place};
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
@@ -49,10 +49,10 @@ impl BatchTensors {
     /// Wraps a batch; libtorch's stream then waits for its values, the caller does not.
     ///
     /// # Errors
-    /// [`TrainError::Device`] when the device has failed.
-    /// [`TrainError::BatchMemory`] when libtorch refuses the memory, as a libtorch without CUDA
+    /// [`ModelError::Device`] when the device has failed.
+    /// [`ModelError::BatchMemory`] when libtorch refuses the memory, as a libtorch without CUDA
     /// does for a batch on a CUDA device.
-    pub fn new(batch: DeviceBatch) -> Result<Self, TrainError> {
+    pub fn new(batch: DeviceBatch) -> Result<Self, ModelError> {
         batch.begin()?;
         let batch = Arc::new(batch);
         let layout = batch.layout();
@@ -85,15 +85,19 @@ impl BatchTensors {
 }
 
 /// The libtorch device that a batch's place is, where this libtorch can compute there.
-pub(crate) fn usable(place: Place) -> Result<Device, TrainError> {
+///
+/// # Errors
+/// [`ModelError::NoCuda`] where it cannot.
+pub fn usable(place: Place) -> Result<Device, ModelError> {
     match place {
-        Place::Cuda(index) if !tch::Cuda::is_available() => Err(TrainError::NoCuda { index }),
+        Place::Cuda(index) if !tch::Cuda::is_available() => Err(ModelError::NoCuda { index }),
         place => Ok(device(place)),
     }
 }
 
 /// The libtorch device that a batch's place is.
-pub(crate) fn device(place: Place) -> Device {
+#[must_use]
+pub fn device(place: Place) -> Device {
     match place {
         Place::Cpu => Device::Cpu,
         Place::Cuda(index) => Device::Cuda(index),
@@ -105,7 +109,7 @@ fn tensor_over(
     batch: &Arc<DeviceBatch>,
     start: usize,
     shape: &[usize],
-) -> Result<Tensor, TrainError> {
+) -> Result<Tensor, ModelError> {
     let end = start + shape.iter().product::<usize>();
     assert!(end <= batch.layout().values(), "a part lies inside its slot");
     let sizes: Vec<i64> = shape.iter().map(|&size| size as i64).collect();
@@ -139,7 +143,7 @@ fn tensor_over(
             Place::Cuda(index) => format!("cuda:{index}"),
         };
         let reason = torch_text::first_sentence(&reason.to_string_lossy());
-        return Err(TrainError::BatchMemory { place, reason });
+        return Err(ModelError::BatchMemory { place, reason });
     }
     // SAFETY: `tensor` is a fresh `new at::Tensor`, which is what tch's `C_tensor` is, and nobody
     // else will free it.

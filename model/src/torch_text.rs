@@ -8,7 +8,8 @@ const AND_THEN: [&str; 4] =
     ["Exception raised from", "frame #", "Debug info for guards", "CUDA kernel"];
 
 /// Why libtorch, or the reader of tensor files, refused.
-pub(crate) fn reason(error: &TchError) -> String {
+#[must_use]
+pub fn reason(error: &TchError) -> String {
     match error {
         TchError::Torch(text) => first_sentence(text),
         TchError::SafeTensorError { err, .. } => of_tensor_file(&err.to_string()),
@@ -59,5 +60,13 @@ mod tests {
         );
         check("out of memory. Exception raised from malloc", "out of memory");
         check("", "libtorch does not say why");
+    }
+
+    #[test]
+    fn what_libtorch_really_says_is_one_line() {
+        let error = tch::CModule::load_data(&mut &[7; 4096][..]).map(drop).unwrap_err();
+        let text = reason(&error);
+        assert!(!text.is_empty() && !text.contains("frame #"), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
     }
 }

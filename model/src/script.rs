@@ -4,7 +4,7 @@
 //! process: a full disk would abort a run instead of being an error. So libtorch writes to a file
 //! in memory, and the bytes go to disk through ordinary, checked writes.
 
-use crate::{error::TrainError, torch_text::reason};
+use crate::{error::ModelError, torch_text::reason};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::{
     fs::File,
@@ -17,18 +17,15 @@ use tch::CModule;
 /// What `script.save` would write.
 ///
 /// # Errors
-/// [`TrainError::WriteTensors`] when libtorch refuses, [`TrainError::Write`] when the system has
+/// [`ModelError::WriteScript`] when libtorch refuses, [`ModelError::ScriptMemory`] when the system has
 /// no memory for the file.
-pub(crate) fn to_bytes(script: &CModule) -> Result<Vec<u8>, TrainError> {
-    let in_memory = |source: io::Error| TrainError::Write { path: "model.pt".into(), source };
+pub fn to_bytes(script: &CModule) -> Result<Vec<u8>, ModelError> {
+    let in_memory = |source: io::Error| ModelError::ScriptMemory { source };
     let descriptor = memfd_create("model.pt", MemfdFlags::CLOEXEC);
     let mut file = File::from(descriptor.map_err(|error| in_memory(error.into()))?);
     // A path is all that libtorch takes; opened again, the file is the same, read from its start.
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    script.save(&path).map_err(|error| {
-        let (path, reason) = ("model.pt".into(), reason(&error));
-        TrainError::WriteTensors { path, reason }
-    })?;
+    script.save(&path).map_err(|error| ModelError::WriteScript { reason: reason(&error) })?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(in_memory)?;
     Ok(bytes)

@@ -4,25 +4,26 @@
 //! `model.safetensors` loads into Python with `load_state_dict`. How to learn is not known here.
 
 use crate::{
-    error::TrainError,
+    error::ModelError,
     lstm::Lstm,
-    random::SplitMix64,
-    settings::{ModelKind, ModelOptions},
+    options::{ModelKind, ModelOptions},
     torch_text::reason,
 };
-use millstream_data::{BatchLayout, Padding};
+use millstream_data::{BatchLayout, Padding, SplitMix64};
 use tch::{CModule, Device, Tensor};
 
 /// Named tensors in a fixed order.
 #[derive(Debug, Default)]
-pub(crate) struct Parameters {
-    pub(crate) names: Vec<String>,
-    pub(crate) tensors: Vec<Tensor>,
+pub struct Parameters {
+    /// As PyTorch would name them.
+    pub names: Vec<String>,
+    /// In the order of their names.
+    pub tensors: Vec<Tensor>,
 }
 
 impl Parameters {
     /// Adds a parameter whose values are drawn from `[-bound, bound)`.
-    pub(crate) fn draw(
+    pub fn draw(
         &mut self,
         name: String,
         shape: &[usize],
@@ -38,12 +39,13 @@ impl Parameters {
     }
 
     /// Copies of the values, on the same device.
-    pub(crate) fn snapshot(&self) -> Vec<Tensor> {
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<Tensor> {
         self.tensors.iter().map(|tensor| tensor.detach().copy()).collect()
     }
 
     /// Overwrites the values with those of a snapshot.
-    pub(crate) fn restore(&mut self, snapshot: &[Tensor]) {
+    pub fn restore(&mut self, snapshot: &[Tensor]) {
         let _guard = tch::no_grad_guard();
         for (tensor, saved) in self.tensors.iter_mut().zip(snapshot) {
             tensor.copy_(saved);
@@ -53,13 +55,15 @@ impl Parameters {
 
 /// A network with its parameters.
 #[derive(Debug)]
-pub(crate) enum Model {
+pub enum Model {
+    /// See `lstm.rs`.
     Lstm(Lstm),
 }
 
 impl Model {
     /// Makes a model for batches of this layout and padding, its weights drawn from `seed`.
-    pub(crate) fn new(
+    #[must_use]
+    pub fn new(
         kind: ModelKind,
         options: &ModelOptions,
         layout: &BatchLayout,
@@ -74,26 +78,31 @@ impl Model {
 
     /// Forecasts `[rows, horizon, targets]` from inputs `[rows, lookback, features]`. Windows that
     /// may be padded come with the lengths `[rows]` of their real part.
-    pub(crate) fn forward(&self, inputs: &Tensor, lengths: Option<&Tensor>, train: bool) -> Tensor {
+    #[must_use]
+    pub fn forward(&self, inputs: &Tensor, lengths: Option<&Tensor>, train: bool) -> Tensor {
         match self {
             Model::Lstm(lstm) => lstm.forward(inputs, lengths, train),
         }
     }
 
-    pub(crate) fn parameters(&self) -> &Parameters {
+    /// Its parameters.
+    #[must_use]
+    pub fn parameters(&self) -> &Parameters {
         match self {
             Model::Lstm(lstm) => lstm.parameters(),
         }
     }
 
-    pub(crate) fn parameters_mut(&mut self) -> &mut Parameters {
+    /// Its parameters, to be changed.
+    pub fn parameters_mut(&mut self) -> &mut Parameters {
         match self {
             Model::Lstm(lstm) => lstm.parameters_mut(),
         }
     }
 
     /// Whether training draws random numbers.
-    pub(crate) fn drops_out(&self) -> bool {
+    #[must_use]
+    pub fn drops_out(&self) -> bool {
         match self {
             Model::Lstm(lstm) => lstm.drops_out(),
         }
@@ -104,8 +113,8 @@ impl Model {
     /// right, whose lookback may be any too.
     ///
     /// # Errors
-    /// [`TrainError::Trace`] when libtorch cannot trace it.
-    pub(crate) fn trace(&self, weights: &[Tensor]) -> Result<CModule, TrainError> {
+    /// [`ModelError::Trace`] when libtorch cannot trace it.
+    pub fn trace(&self, weights: &[Tensor]) -> Result<CModule, ModelError> {
         let _guard = tch::no_grad_guard();
         let Model::Lstm(lstm) = self;
         // Two rows: a trace over one could take a size of 1 for a constant.
@@ -113,6 +122,6 @@ impl Model {
         let mut forward =
             |inputs: &[Tensor]| vec![lstm.forward_traced(&inputs[0], inputs.get(1), weights)];
         CModule::create_by_tracing("Forecast", "forward", &examples, &mut forward)
-            .map_err(|error| TrainError::Trace { reason: reason(&error) })
+            .map_err(|error| ModelError::Trace { reason: reason(&error) })
     }
 }
