@@ -32,6 +32,7 @@ mod curve;
 mod forecast_columns;
 mod memory;
 mod names;
+mod order;
 mod panel;
 pub mod plain_file;
 mod plan;

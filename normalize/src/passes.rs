@@ -1,5 +1,5 @@
-//! [`Passes`]: the passes of a stream over its parts, each made when its turn comes, so that a
-//! hundred million epochs take no more memory than one.
+//! [`Passes`]: the batches of each pass of a stream, made when its turn comes, so that a hundred
+//! million epochs take no more memory than one. Which pass comes when is the plan's business.
 
 use crate::{
     batches::{Batches, Rank, TimeBatches, TrainingOrder},
@@ -9,18 +9,16 @@ use crate::{
     stage::{NormalizeSettings, Resume},
     windows::WindowIndex,
 };
-use millstream_data::{BatchCounts, Panel, Phase};
+use millstream_data::{BatchCounts, Panel, Phase, Plan, Tag};
 use std::sync::Arc;
 
 /// One pass over one part.
 pub(crate) struct Pass {
-    pub(crate) epoch: u32,
-    pub(crate) phase: Phase,
+    epoch: u32,
+    phase: Phase,
     /// Position in `Prepared::indexes`.
     pub(crate) index: usize,
     pub(crate) batches: Batches,
-    /// The batch to begin with.
-    pub(crate) first: u64,
 }
 
 /// All passes of a stream.
@@ -33,7 +31,6 @@ pub(crate) enum Passes {
 
 /// The passes of a training run.
 pub(crate) struct TrainPasses {
-    epochs: u32,
     seed: u64,
     resume: Option<Resume>,
     order: Order,
@@ -49,24 +46,40 @@ enum Order {
 }
 
 impl Passes {
-    /// The passes in their order, over these rows.
-    pub(crate) fn iter<'a>(
-        &'a self,
-        rows: &'a Rows,
-        indexes: &'a [WindowIndex],
-    ) -> Box<dyn Iterator<Item = Pass> + 'a> {
+    /// The batch to begin with.
+    pub(crate) fn first(&self, plan: &Plan) -> Option<Tag> {
         match self {
-            Passes::Train(train) => Box::new(train.iter(rows, &indexes[0])),
-            Passes::Predict(batches) => {
-                let pass = pass(0, Phase::Predict, 0, batches.clone());
-                Box::new(std::iter::once(pass))
-            }
+            Passes::Train(train) => match train.resume {
+                Some(Resume { epoch, batch }) => plan.resumed(epoch, batch),
+                None => plan.first(),
+            },
+            Passes::Predict(_) => plan.first(),
         }
+    }
+
+    /// The pass that this batch is of, over these rows.
+    pub(crate) fn pass(&self, tag: Tag, rows: &Rows, indexes: &[WindowIndex]) -> Pass {
+        let (index, batches) = match self {
+            Passes::Predict(batches) => (0, batches.clone()),
+            Passes::Train(train) => match tag.phase {
+                Phase::Train => {
+                    let batches = train.training(rows, &indexes[0], tag.epoch);
+                    (0, batches.expect("as those of the first epoch"))
+                }
+                Phase::Validation => (1, train.validation.clone()),
+                Phase::Test => (2, train.test.clone()),
+                Phase::Predict => unreachable!("no plan mixes learning and forecasting"),
+            },
+        };
+        Pass { epoch: tag.epoch, phase: tag.phase, index, batches }
     }
 }
 
-fn pass(epoch: u32, phase: Phase, index: usize, batches: Batches) -> Pass {
-    Pass { epoch, phase, index, batches, first: 0 }
+impl Pass {
+    /// Whether a batch is of this pass.
+    pub(crate) fn holds(&self, tag: Tag) -> bool {
+        (self.epoch, self.phase) == (tag.epoch, tag.phase)
+    }
 }
 
 /// What a training run is to be.
@@ -119,8 +132,8 @@ impl TrainPasses {
     }
 
     fn new(course: Course, order: Order, rank: Rank, validation: Batches, test: Batches) -> Self {
-        let Course { epochs, seed, resume } = course;
-        TrainPasses { epochs, seed, resume, order, rank, validation, test }
+        let Course { seed, resume, .. } = course;
+        TrainPasses { seed, resume, order, rank, validation, test }
     }
 
     /// How many batches each pass has; those of all epochs are as many.
@@ -156,23 +169,5 @@ impl TrainPasses {
                 Ok(Batches::by_time(times, self.rank, Some((self.seed, epoch))))
             }
         }
-    }
-
-    /// Validation once before the first step, each epoch's training and validation, the test.
-    fn iter<'a>(
-        &'a self,
-        rows: &'a Rows,
-        train: &'a WindowIndex,
-    ) -> impl Iterator<Item = Pass> + 'a {
-        let start = self.resume.unwrap_or(Resume { epoch: 1, batch: 0 });
-        let validate = |epoch| pass(epoch, Phase::Validation, 1, self.validation.clone());
-        let before = self.resume.is_none().then(|| validate(0));
-        let epochs = (start.epoch..=self.epochs).flat_map(move |epoch| {
-            let first = if epoch == start.epoch { start.batch } else { 0 };
-            let batches = self.training(rows, train, epoch).expect("as those of the first epoch");
-            [Pass { first, ..pass(epoch, Phase::Train, 0, batches) }, validate(epoch)]
-        });
-        let test = pass(self.epochs, Phase::Test, 2, self.test.clone());
-        before.into_iter().chain(epochs).chain(std::iter::once(test))
     }
 }

@@ -1,10 +1,10 @@
 //! The normalize stage: a panel in, every epoch's batches out.
 
 use crate::{
-    batches::Rank, error::NormalizeError, fill::Filler, fit::FitSettings, prepare::Prepared,
-    settings::SplitSettings, split::Span,
+    batches::Rank, error::NormalizeError, fill::Filler, fit::FitSettings, passes::Pass,
+    prepare::Prepared, settings::SplitSettings, split::Span,
 };
-use millstream_data::{BatchLayout, BatchSlot, DataSchema, Panel, Phase, Scaling, Tag};
+use millstream_data::{BatchLayout, BatchSlot, DataSchema, Panel, Phase, Scaling};
 use millstream_stage::{Emit, Flow, Lease, Pool, Stage, thread_pool_here};
 use std::{error::Error, num::NonZeroUsize, sync::Arc};
 
@@ -119,25 +119,30 @@ impl Stage for Normalize {
         let layout = Filler::layout_of(&rows, shape, plan.batch_size);
         let slots = make_slots(layout).map_err(NormalizeError::Slots)?;
         let mut filler = Filler::new(&rows, shape, plan.schema.padding, plan.batch_size);
-        for pass in passes.iter(&rows, &indexes) {
-            let index = &indexes[pass.index];
-            for batch in pass.first..pass.batches.len() {
-                let Some(mut slot) = emit.take(&slots) else { return Ok(Flow::Stop) };
-                tracing::trace_span!("fill").in_scope(|| {
-                    pool.install(|| filler.fill(&mut slot, &rows, index, &pass.batches, batch));
-                });
-                if pass.phase != Phase::Train {
-                    filler.note_outcomes(&mut slot, &rows, index, &pass.batches, batch);
-                }
-                if pass.phase == Phase::Predict {
-                    filler.target_times(&mut slot, &rows, index, &pass.batches, batch);
-                }
-                slot.meta.tag = Some(Tag { epoch: pass.epoch, phase: pass.phase, index: batch });
-                slot.meta.plan = Some(Arc::clone(&plan));
-                if emit.send(slot) == Flow::Stop {
-                    return Ok(Flow::Stop);
-                }
+        let mut next = passes.first(&plan);
+        let mut pass: Option<Pass> = None;
+        while let Some(tag) = next {
+            let pass = match pass.take() {
+                Some(current) if current.holds(tag) => pass.insert(current),
+                _ => pass.insert(passes.pass(tag, &rows, &indexes)),
+            };
+            let (index, batches) = (&indexes[pass.index], &pass.batches);
+            let Some(mut slot) = emit.take(&slots) else { return Ok(Flow::Stop) };
+            tracing::trace_span!("fill").in_scope(|| {
+                pool.install(|| filler.fill(&mut slot, &rows, index, batches, tag.index));
+            });
+            if tag.phase != Phase::Train {
+                filler.note_outcomes(&mut slot, &rows, index, batches, tag.index);
             }
+            if tag.phase == Phase::Predict {
+                filler.target_times(&mut slot, &rows, index, batches, tag.index);
+            }
+            slot.meta.tag = Some(tag);
+            slot.meta.plan = Some(Arc::clone(&plan));
+            if emit.send(slot) == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+            next = plan.after(tag);
         }
         Ok(Flow::Continue)
     }

@@ -74,7 +74,6 @@ mod judge;
 mod learner;
 mod loss;
 mod metrics;
-mod order;
 mod pass;
 mod readback;
 mod report;

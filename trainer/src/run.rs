@@ -9,7 +9,6 @@ use crate::{
     error::TrainError,
     journal::{EpochLine, Journal},
     learner::{Group, Learner},
-    order,
     pass::{Pass, PassResult},
     readback::Readback,
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
@@ -58,10 +57,10 @@ impl Run {
     ) -> Result<(), TrainError> {
         let tag = batch.tag();
         if self.expected != Some(tag) {
-            let expected = order::describe(self.expected);
-            return Err(TrainError::OutOfOrder { expected, found: order::describe(Some(tag)) });
+            let expected = described(self.expected);
+            return Err(TrainError::OutOfOrder { expected, found: tag.to_string() });
         }
-        self.expected = order::after(&self.plan, tag);
+        self.expected = self.plan.after(tag);
         let batch = BatchTensors::new(batch)?;
         let found = match tag.phase {
             Phase::Train => {
@@ -77,9 +76,7 @@ impl Run {
         };
         match found {
             Some(found) if tag.epoch == 0 => self.look_before(found, observe),
-            found if tag.epoch > 0 && order::ends_epoch(&self.plan, tag) => {
-                self.end_epoch(found, observe)
-            }
+            found if tag.epoch > 0 && self.plan.ends_epoch(tag) => self.end_epoch(found, observe),
             _ => Ok(()),
         }
     }
@@ -284,7 +281,7 @@ impl Run {
     /// The whole stream came.
     pub(crate) fn complete(&mut self) -> Result<(), TrainError> {
         if self.expected.is_some() {
-            return Err(TrainError::EndedEarly { expected: order::describe(self.expected) });
+            return Err(TrainError::EndedEarly { expected: described(self.expected) });
         }
         self.checkpoints.mark_finished()
     }
@@ -334,6 +331,11 @@ pub(crate) fn report(history: History, steps: u64) -> TrainReport {
         losses: history.losses,
         device_reads: 0,
     }
+}
+
+/// A batch that should come, as an error names it.
+fn described(expected: Option<Tag>) -> String {
+    expected.map_or_else(|| "the end of the stream".to_owned(), |tag| tag.to_string())
 }
 
 fn evaluating(tag: Tag, pass: &Pass, of: u64) -> Progress {

@@ -9,7 +9,6 @@ use crate::{
     error::TrainError,
     journal::{self, EpochLine, Journal, Resumed},
     learner::{Learner, steps_per_epoch},
-    order,
     readback::Readback,
     report::{Progress, TrainReport},
     run::{self, Observer, Run},
@@ -188,7 +187,7 @@ impl Trainer {
             }
         };
         let mut run = Run {
-            expected: order::first(&plan),
+            expected: plan.first(),
             checkpoints: Checkpoints::new(self.lock.run_dir()),
             journal,
             learner,
@@ -229,7 +228,7 @@ impl Saved {
         let optimizer = &mut run.learner.optimizer;
         optimizer.restore(&self.optimizer.take(&names, &optimizer.state())?, step);
         (run.epoch, run.done) = (epoch, position);
-        run.expected = order::resumed(&run.plan, epoch, position);
+        run.expected = run.plan.resumed(epoch, position);
         (run.history, run.best_validation) = (history, best_validation);
         Ok(())
     }
