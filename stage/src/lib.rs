@@ -75,7 +75,7 @@ mod threads;
 mod warnings;
 
 pub use crate::{
-    counters::{Counters, StageReport},
+    counters::{Counters, LineCounters, LinkFill, StageReport},
     lease::{Lease, Pool},
     line::{Outcome, Pipeline, PipelineError},
     link::{Closed, Inlet, Outlet, Received, Truncated, link},

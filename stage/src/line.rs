@@ -7,8 +7,8 @@
 //! The line does not know what flows through it and never retries anything.
 
 use crate::{
-    counters::{Clock, Counters, StageReport},
-    link::{Inlet, Received, link},
+    counters::{Activity, Counters, LineCounters, StageReport},
+    link::{Inlet, Received, Truncated, link},
     part::{Emit, Ending, Flow, Item, Sink, Source, Stage},
 };
 use crossbeam_channel::Receiver;
@@ -27,6 +27,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 pub struct Pipeline<T> {
     tail: Inlet<T>,
     running: Vec<Running>,
+    counters: LineCounters,
     depth: usize,
     stop: Option<Receiver<()>>,
 }
@@ -67,34 +68,34 @@ impl<T: Item> Pipeline<T> {
     /// Starts a line with `source`. Every link of the line holds `depth` items.
     pub fn from<S: Source<Out = T>>(name: &str, mut source: S, depth: usize) -> Self {
         let (outlet, tail) = link(depth);
-        let counters = Arc::new(Counters::new(name));
-        let mine = Arc::clone(&counters);
-        let handle = spawn(name, move || {
+        let line = LineCounters::new(depth);
+        let counters = line.add(name);
+        let handle = spawn(&counters, move |counters| {
+            counters.turn_to(Activity::Busy);
             loop {
-                let clock = Clock::start();
                 let next = tracing::trace_span!("next").in_scope(|| source.next());
-                mine.add_busy(clock.elapsed());
                 let Some(item) = next? else { break };
-                if Emit::new(&outlet, &mine).send(item) == Flow::Stop {
+                if Emit::new(&outlet, counters).send(item) == Flow::Stop {
                     return Ok(());
                 }
             }
             outlet.finish();
             Ok(())
         });
-        Pipeline { tail, running: vec![Running { counters, handle }], depth, stop: None }
+        let running = vec![Running { counters, handle }];
+        Pipeline { tail, running, counters: line, depth, stop: None }
     }
 
     /// Adds a stage.
     pub fn then<S: Stage<In = T>>(mut self, name: &str, mut stage: S) -> Pipeline<S::Out> {
         let (outlet, tail) = link(self.depth);
-        let counters = Arc::new(Counters::new(name));
-        let mine = Arc::clone(&counters);
+        let counters = self.counters.add(name);
         let inlet = self.tail;
-        let handle = spawn(name, move || {
-            let mut started = false;
+        let handle = spawn(&counters, move |counters| {
+            let mut wait = Activity::Start;
             loop {
-                let item = match receive(&mine, &mut started, || inlet.recv_until(outlet.gone())) {
+                let received = receive(counters, wait, || inlet.recv_until(outlet.gone()));
+                let item = match received {
                     Ok(Received::Item(item)) => item,
                     Ok(Received::End) => break,
                     // The part that truncated the stream reports why; this one just stops, and
@@ -103,11 +104,10 @@ impl<T: Item> Pipeline<T> {
                     // let go: there may be leases in it that a part upstream waits for.
                     Ok(Received::Stopped) | Err(_) => return Ok(()),
                 };
-                let mut emit = Emit::new(&outlet, &mine);
-                let clock = Clock::start();
+                wait = Activity::WaitIn;
+                let mut emit = Emit::new(&outlet, counters);
                 let flow =
                     tracing::trace_span!("process").in_scope(|| stage.process(item, &mut emit));
-                mine.add_busy(clock.elapsed().saturating_sub(emit.waited()));
                 if flow? == Flow::Stop {
                     return Ok(());
                 }
@@ -116,7 +116,8 @@ impl<T: Item> Pipeline<T> {
             Ok(())
         });
         self.running.push(Running { counters, handle });
-        Pipeline { tail, running: self.running, depth: self.depth, stop: self.stop }
+        let Pipeline { running, counters, depth, stop, .. } = self;
+        Pipeline { tail, running, counters, depth, stop }
     }
 
     /// Ends the line between two items when a message arrives on `stop`; the sink then finishes
@@ -126,10 +127,10 @@ impl<T: Item> Pipeline<T> {
         self
     }
 
-    /// The live counters of the parts so far, in line order, for a progress display.
+    /// The line's counters, to be read from any thread while it runs: for a progress display.
     #[must_use]
-    pub fn counters(&self) -> Vec<Arc<Counters>> {
-        self.running.iter().map(|r| Arc::clone(&r.counters)).collect()
+    pub fn counters(&self) -> LineCounters {
+        self.counters.clone()
     }
 
     /// Runs the line to its end, the sink on this thread.
@@ -144,10 +145,11 @@ impl<T: Item> Pipeline<T> {
         name: &str,
         mut sink: S,
     ) -> Result<Outcome<S::Report>, PipelineError> {
-        let Pipeline { tail, running, stop, .. } = self;
-        let counters = Counters::new(name);
+        let Pipeline { tail, running, counters, stop, .. } = self;
+        let counters = counters.add(name);
         let fed =
             catch_unwind(AssertUnwindSafe(|| feed(&tail, stop.as_ref(), &mut sink, &counters)));
+        counters.turn_to(Activity::Idle);
         // Close the last link before joining, or a blocked sender upstream would never return.
         drop(tail);
 
@@ -183,10 +185,10 @@ impl<T: Item> Pipeline<T> {
         let fail =
             |source: S::Error| PipelineError { stage: name.to_owned(), source: Box::new(source) };
         let ending = fed.map_err(fail)?.expect("a truncated stream has a cause upstream");
-        let clock = Clock::start();
+        counters.turn_to(Activity::Busy);
         let report =
             tracing::trace_span!("finish").in_scope(|| sink.finish(ending)).map_err(fail)?;
-        counters.add_busy(clock.elapsed());
+        counters.turn_to(Activity::Idle);
         stages.push(counters.report());
         Ok(Outcome { report, ending, stages })
     }
@@ -205,9 +207,9 @@ fn feed<S: Sink>(
     sink: &mut S,
     counters: &Counters,
 ) -> Result<Option<Ending>, S::Error> {
-    let mut started = false;
+    let mut wait = Activity::Start;
     loop {
-        let received = receive(counters, &mut started, || match stop {
+        let received = receive(counters, wait, || match stop {
             Some(stop) => tail.recv_unless(stop),
             None => tail.recv(),
         });
@@ -217,32 +219,41 @@ fn feed<S: Sink>(
             Ok(Received::Stopped) => return Ok(Some(Ending::Interrupted)),
             Err(_) => return Ok(None),
         };
+        wait = Activity::WaitIn;
         counters.add_item(item.rows(), item.bytes());
-        let clock = Clock::start();
         let flow = tracing::trace_span!("accept").in_scope(|| sink.accept(item));
-        counters.add_busy(clock.elapsed());
         if flow? == Flow::Stop {
             return Ok(Some(Ending::Stopped));
         }
     }
 }
 
-/// Waits for input and books the time: the first wait is the line's start-up.
-fn receive<R>(counters: &Counters, started: &mut bool, wait: impl FnOnce() -> R) -> R {
+/// Waits for input, then goes to work.
+fn receive<T>(
+    counters: &Counters,
+    activity: Activity,
+    wait: impl FnOnce() -> Result<Received<T>, Truncated>,
+) -> Result<Received<T>, Truncated> {
     let _span = tracing::trace_span!("wait_in").entered();
-    let clock = Clock::start();
+    counters.turn_to(activity);
     let received = wait();
-    if std::mem::replace(started, true) {
-        counters.add_wait_in(clock.elapsed());
-    } else {
-        counters.set_start(clock.elapsed());
+    counters.turn_to(Activity::Busy);
+    if let Ok(Received::Item(_)) = received {
+        counters.add_taken();
     }
     received
 }
 
+/// Starts a part on a thread with its name, and notes when it has ended.
 fn spawn(
-    name: &str,
-    part: impl FnOnce() -> Result<(), BoxError> + Send + 'static,
+    counters: &Arc<Counters>,
+    part: impl FnOnce(&Counters) -> Result<(), BoxError> + Send + 'static,
 ) -> Result<JoinHandle<Result<(), BoxError>>, NoThread> {
-    thread::Builder::new().name(name.to_owned()).spawn(part).map_err(NoThread)
+    let mine = Arc::clone(counters);
+    let run = move || {
+        let ended = part(&mine);
+        mine.turn_to(Activity::Idle);
+        ended
+    };
+    thread::Builder::new().name(counters.name().to_owned()).spawn(run).map_err(NoThread)
 }

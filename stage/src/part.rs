@@ -4,7 +4,7 @@
 //! what it makes; the line's driver does the channel work, the counting and the shutting down.
 
 use crate::{
-    counters::{Clock, Counters},
+    counters::{Activity, Counters},
     lease::{Lease, Pool},
     link::Outlet,
 };
@@ -113,13 +113,11 @@ pub trait Sink {
 pub struct Emit<'a, T> {
     outlet: &'a Outlet<T>,
     counters: &'a Counters,
-    /// Time spent waiting during this call, so that it is not counted as work.
-    waited: std::time::Duration,
 }
 
 impl<'a, T: Item> Emit<'a, T> {
     pub(crate) fn new(outlet: &'a Outlet<T>, counters: &'a Counters) -> Self {
-        Emit { outlet, counters, waited: std::time::Duration::ZERO }
+        Emit { outlet, counters }
     }
 
     /// Sends one item on, waiting while the link is full.
@@ -152,18 +150,12 @@ impl<'a, T: Item> Emit<'a, T> {
         Next { gone: self.outlet.gone() }
     }
 
-    fn waiting<R>(&mut self, wait: impl FnOnce() -> R) -> R {
+    fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
         let _span = tracing::trace_span!("wait_out").entered();
-        let clock = Clock::start();
+        self.counters.turn_to(Activity::WaitOut);
         let result = wait();
-        let elapsed = clock.elapsed();
-        self.counters.add_wait_out(elapsed);
-        self.waited += elapsed;
+        self.counters.turn_to(Activity::Busy);
         result
-    }
-
-    pub(crate) fn waited(&self) -> std::time::Duration {
-        self.waited
     }
 }
 
