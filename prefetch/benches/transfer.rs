@@ -5,7 +5,7 @@
 //! is for, not what a GPU does. On a real device, where a driver is found, the same calls are
 //! measured; that part has never been run.
 //!
-//! Not a criterion bench: none of its cases has a floor to be judged by.
+//! `bench-stages` does not run it: none of its cases has a floor to be judged by.
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use fake_cuda::{Config, Simulator};

@@ -1,8 +1,7 @@
 //! What it costs to hand one item to the next stage, beside the bare channel it is built on.
 //!
-//! Three threads on either side, the middle one passing on what it gets. Not a criterion bench,
-//! though it is small: who wakes whom on which core changes from second to second, so both sides
-//! have to take turns.
+//! Three threads on either side, the middle one passing on what it gets. Who wakes whom on which core
+//! changes from second to second, so both sides have to take turns.
 //!
 //! ```text
 //! cargo bench -p millstream-stage --bench link -- [--quick] [--json FILE] [--only TEXT]...

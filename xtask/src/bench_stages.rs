@@ -1,12 +1,11 @@
 //! `bench-stages`: how close each stage comes to the floor it is measured against.
 //!
-//! Runs the criterion benches and those that are programs of their own, and turns their results
-//! into one report. It measures nothing itself; what a case does is in the bench of its stage.
+//! Runs the benches, each a program of its own, and turns their results into one report. It measures
+//! nothing itself; what a case does is in the bench of its stage.
 
 mod compare;
 pub(crate) mod figures;
 pub(crate) mod machine;
-mod measurements;
 mod page;
 pub(crate) mod program;
 pub(crate) mod report;
@@ -15,25 +14,20 @@ mod stable;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::SystemTime;
 
 use crate::error::Error;
 use crate::flags::{BenchStagesFlags, SetupFlags};
 use crate::workspace::Workspace;
-use crate::{postgres_server, process, setup};
+use crate::{postgres_server, setup};
 
 use compare::Comparison;
-use program::{FILES, LINE, LINK, LOADER, NORMALIZE, PREDICTOR, Results, TRAINER};
+use program::{FILES, LINE, LINK, LOADER, NORMALIZE, PREDICTOR, RING, Results, TRAINER};
 use report::{Against, Report};
-
-/// The package with criterion benches, whose groups are named `<stage>/<case>`.
-const PACKAGE: &str = "millstream-prefetch";
 
 /// Runs the task.
 ///
 /// # Errors
-/// When a bench fails or breaks the naming convention, or with `--compare` when a stable case fell
-/// behind.
+/// When a bench fails, or with `--compare` when a stable case fell behind.
 pub(crate) fn run(workspace: &Workspace, flags: &BenchStagesFlags) -> Result<(), Error> {
     // Read first: a mistyped file name should not cost minutes of measuring.
     let old = flags.compare.as_deref().map(Report::read).transpose()?;
@@ -58,21 +52,10 @@ pub(crate) fn run(workspace: &Workspace, flags: &BenchStagesFlags) -> Result<(),
 fn measure(workspace: &Workspace, quick: bool) -> Result<Report, Error> {
     setup::run(workspace, &SetupFlags::default())?;
     let target = workspace.metadata()?.target_directory;
-    let criterion = target.join("criterion");
-
-    let start = SystemTime::now();
-    let mut bench = bench_command(workspace, quick);
-    process::run_on_stderr(bench.env("CRITERION_HOME", &criterion))?;
-    let measurements = measurements::read_since(&criterion, start)?;
-    if measurements.is_empty() {
-        return Err(Error::NoBenchmarks { folder: criterion });
-    }
     let mut report = Report::new(commit(workspace), machine::describe(), quick);
-    report.cases = measurements::pair(measurements)?;
-
     let folder = target.join("bench-stages");
     fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
-    for program in [LINK, FILES, NORMALIZE, TRAINER, PREDICTOR, LINE] {
+    for program in [RING, LINK, FILES, NORMALIZE, TRAINER, PREDICTOR, LINE] {
         report.extend(program.run(workspace, &folder, quick, None)?);
     }
     report.extend(loader(workspace, &folder, quick)?);
@@ -93,34 +76,10 @@ fn loader(workspace: &Workspace, folder: &Path, quick: bool) -> Result<Results, 
     }
 }
 
-fn bench_command(workspace: &Workspace, quick: bool) -> Command {
-    let mut command = workspace.cargo();
-    // Only the benches: a library's test harness would choke on criterion's flags.
-    command.args(["bench", "-p", PACKAGE, "--bench", "*"]);
-    if quick {
-        command.args(["--", "--quick"]);
-    }
-    command
-}
-
 /// Which commit is measured.
 pub(crate) fn commit(workspace: &Workspace) -> Option<String> {
     let mut command = Command::new("git");
     command.current_dir(workspace.root()).args(["describe", "--always", "--dirty", "--abbrev=12"]);
     let output = command.output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::path::Path;
-
-    #[test]
-    fn quick_is_criterions_own_flag() {
-        let workspace = Workspace::at(Path::new("."));
-        let line = process::line(&bench_command(&workspace, true));
-        assert_eq!(line, "cargo bench -p millstream-prefetch --bench '*' -- --quick");
-        assert!(!process::line(&bench_command(&workspace, false)).contains("--quick"));
-    }
 }

@@ -66,15 +66,6 @@ pub(crate) enum Error {
     #[error("tidy found {count} problem(s), listed above")]
     Untidy { count: usize },
 
-    #[error(
-        "no benchmark results from this run under {folder}; \
-         the benches must use criterion groups named <stage>/<case>"
-    )]
-    NoBenchmarks { folder: PathBuf },
-
-    #[error("benchmark group `{group}`: {problem}")]
-    BenchmarkGroup { group: String, problem: &'static str },
-
     #[error("{path} has schema {found}, this xtask writes and compares schema {expected}")]
     ReportSchema { path: PathBuf, found: u32, expected: u32 },
 

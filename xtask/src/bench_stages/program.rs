@@ -1,7 +1,7 @@
 //! Benches that are programs of their own: how they are called, and the report they write.
 //!
-//! CPU and memory matter beside time, and what is compared has to take turns, so these are not
-//! criterion benches; they pair their cases with their floors, or with peers, by themselves.
+//! CPU and memory matter beside time, and what is compared has to take turns; so they pair their cases
+//! with their floors, or with peers, by themselves.
 
 use std::fs;
 use std::path::Path;
@@ -33,6 +33,10 @@ pub(crate) struct Program {
 /// Handing an item to the next stage.
 pub(super) const LINK: Program =
     Program { stage: "stage", package: "millstream-stage", bench: "link" };
+
+/// From the host to a device.
+pub(super) const RING: Program =
+    Program { stage: "prefetch", package: "millstream-prefetch", bench: "ring" };
 
 /// Reading PostgreSQL.
 pub(crate) const LOADER: Program =
