@@ -25,10 +25,12 @@
 //! assert_eq!((slot.rows(), slot.values()[layout.targets_at()]), (2, 1.0));
 //! ```
 
-mod batch;
+mod batch_layout;
+mod batch_slot;
 mod bytes;
 mod checksums;
 mod curve;
+mod device_batch;
 mod forecast_columns;
 mod memory;
 mod names;
@@ -43,13 +45,12 @@ mod whole_file;
 mod whole_folder;
 
 pub use crate::{
-    batch::{
-        BatchLayout, BatchMeta, BatchSlot, DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot,
-        Extras, HostMemory, Parts, Place,
-    },
+    batch_layout::{BatchLayout, Extras},
+    batch_slot::{BatchMeta, BatchSlot, HostMemory, Parts},
     bytes::Bytes,
     checksums::{ChecksumError, Checksums},
     curve::Curve,
+    device_batch::{DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot, Place},
     forecast_columns::{ForecastColumns, SameName, TargetColumns},
     memory::available_memory,
     names::{NameError, NamePattern},

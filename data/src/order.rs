@@ -84,38 +84,15 @@ impl fmt::Display for Tag {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        panel::{PanelSchema, TimeKind},
-        plan::{BatchCounts, DataSchema, WindowCounts},
-        scaling::Scaling,
-    };
+    use crate::plan::BatchCounts;
     use Phase::{Predict, Test, Train, Validation};
-    use std::sync::Arc;
 
     /// A plan with so many batches of training, validation, test and forecasts.
     fn plan(epochs: u32, [train, validation, test, predict]: [u64; 4]) -> Plan {
-        let panel = PanelSchema {
-            series_column: None,
-            time_column: "t".into(),
-            time_kind: TimeKind::Integer,
-            columns: Vec::new(),
-            kinds: Vec::new(),
-            inputs: 0,
-            series: Vec::new(),
-            fingerprint: String::new(),
-        };
-        Plan {
-            schema: DataSchema::default(),
-            scaling: Scaling::default(),
-            panel: Arc::new(panel),
-            windows: WindowCounts::default(),
-            batch_size: 4,
-            epochs,
-            batches: BatchCounts { train, validation, test, predict },
-            by_time: false,
-            warnings: Vec::new(),
-            predict: 0,
-        }
+        let mut plan = Plan::unscaled(&["x"], &["x"], 1, 4);
+        plan.epochs = epochs;
+        plan.batches = BatchCounts { train, validation, test, predict };
+        plan
     }
 
     fn walk(plan: &Plan, from: Option<Tag>) -> Vec<(u32, Phase, u64)> {

@@ -7,7 +7,7 @@
 
 use crate::{
     panel::{ColumnKind, PanelSchema, TimeKind},
-    scaling::Scaling,
+    scaling::{ColumnScaling, Scaling},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -177,8 +177,9 @@ pub struct WindowCounts {
     pub outside: u64,
 }
 
-/// What the stream of batches holds.
+/// What the stream of batches holds. Of a stream made by hand, [`Plan::unscaled`] says it in a line.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Plan {
     /// The data contract.
     pub schema: DataSchema,
@@ -230,6 +231,91 @@ impl BatchCounts {
 }
 
 impl Plan {
+    /// A stream that holds nothing yet, of full batches with `batch_size` windows.
+    #[must_use]
+    pub fn new(
+        schema: DataSchema,
+        scaling: Scaling,
+        panel: Arc<PanelSchema>,
+        batch_size: usize,
+    ) -> Self {
+        Plan {
+            schema,
+            scaling,
+            panel,
+            windows: WindowCounts::default(),
+            batch_size,
+            epochs: 0,
+            batches: BatchCounts::default(),
+            by_time: false,
+            warnings: Vec::new(),
+            predict: 0,
+        }
+    }
+
+    /// The same for batches made by hand: windows of `lookback` rows of one series, which forecast the
+    /// next value of the targets, all as they are.
+    ///
+    /// ```
+    /// use millstream_data::{Plan, WindowCounts};
+    ///
+    /// let windows = WindowCounts { train: 100, test: 20, ..WindowCounts::default() };
+    /// let plan = Plan::unscaled(&["open", "close"], &["close"], 12, 32).to_learn_from(windows, 3);
+    /// assert_eq!((plan.batches.train, plan.batches.test), (4, 1));
+    /// ```
+    #[must_use]
+    pub fn unscaled(
+        features: &[&str],
+        targets: &[&str],
+        lookback: usize,
+        batch_size: usize,
+    ) -> Self {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let as_it_is = |name: &&str| ColumnScaling::affine(*name, 0.0, 1.0, 0.0);
+        let schema = DataSchema {
+            time_column: "time".into(),
+            features: names(features),
+            targets: names(targets),
+            lookback,
+            min_rows: lookback,
+            ..DataSchema::default()
+        };
+        let scaling = Scaling {
+            method: "none".into(),
+            features: features.iter().map(as_it_is).collect(),
+            targets: targets.iter().map(as_it_is).collect(),
+            ..Scaling::default()
+        };
+        let panel = PanelSchema {
+            series_column: None,
+            time_column: "time".into(),
+            time_kind: TimeKind::Integer,
+            columns: names(features),
+            kinds: Vec::new(),
+            inputs: features.len(),
+            series: vec![String::new()],
+            fingerprint: String::new(),
+        };
+        Plan::new(schema, scaling, Arc::new(panel), batch_size)
+    }
+
+    /// With these windows, the training ones `epochs` times over, in batches that are full but for the
+    /// last of each part.
+    #[must_use]
+    pub fn to_learn_from(mut self, windows: WindowCounts, epochs: u32) -> Self {
+        (self.windows, self.epochs) = (windows, epochs);
+        self.batches = BatchCounts::even(&windows, 0, self.batch_size);
+        self
+    }
+
+    /// With so many windows to forecast.
+    #[must_use]
+    pub fn to_forecast(mut self, windows: u64) -> Self {
+        self.predict = windows;
+        self.batches = BatchCounts::even(&WindowCounts::default(), windows, self.batch_size);
+        self
+    }
+
     /// Batches of one pass over `phase`.
     #[must_use]
     pub fn batches(&self, phase: Phase) -> u64 {

@@ -177,6 +177,12 @@ impl ColumnScaling {
 }
 
 impl Scaling {
+    /// Values in a row of a batch: one per input column, or two where a mask goes with it.
+    #[must_use]
+    pub fn input_width(&self) -> usize {
+        self.features.len() * if self.missing == Missing::Mask { 2 } else { 1 }
+    }
+
     /// How target number `target` of this series was scaled.
     #[must_use]
     pub fn target_fit(&self, series: &str, target: usize) -> &Fit {

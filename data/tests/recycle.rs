@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
 use millstream_data::{
-    BatchCounts, BatchLayout, BatchSlot, DataSchema, DeviceBatch, DeviceFault, DeviceMemory,
-    DeviceSlot, Extras, PanelSchema, Phase, Place, Plan, Scaling, Tag, TimeKind, WindowCounts,
+    BatchLayout, BatchSlot, DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot, Extras, Phase,
+    Place, Plan, Tag, WindowCounts,
 };
 use millstream_stage::{Emit, Ending, Flow, Item, Lease, Pipeline, Pool, Sink, Source, Stage};
 use std::{
@@ -26,36 +26,8 @@ const LAYOUT: BatchLayout = BatchLayout {
 };
 
 fn plan() -> Arc<Plan> {
-    let panel = PanelSchema {
-        series_column: None,
-        time_column: "t".into(),
-        time_kind: TimeKind::Integer,
-        columns: vec!["a".into(), "b".into(), "c".into()],
-        kinds: Vec::new(),
-        inputs: 3,
-        series: vec![String::new()],
-        fingerprint: String::new(),
-    };
-    let schema = DataSchema {
-        time_column: "t".into(),
-        features: panel.columns.clone(),
-        targets: vec!["c".into()],
-        lookback: 5,
-        horizon: 2,
-        ..DataSchema::default()
-    };
-    Arc::new(Plan {
-        schema,
-        scaling: Scaling::default(),
-        panel: Arc::new(panel),
-        windows: WindowCounts { train: 4 * BATCHES, ..WindowCounts::default() },
-        batch_size: 4,
-        epochs: 1,
-        batches: BatchCounts { train: BATCHES, ..BatchCounts::default() },
-        by_time: false,
-        warnings: Vec::new(),
-        predict: 0,
-    })
+    let windows = WindowCounts { train: 4 * BATCHES, ..WindowCounts::default() };
+    Arc::new(Plan::unscaled(&["a", "b", "c"], &["c"], 5, 4).to_learn_from(windows, 1))
 }
 
 /// What a batch holds at each place, so that a mixed-up slot is seen.
@@ -99,7 +71,7 @@ impl Stage for Producer {
         for batch in 0..BATCHES {
             let Some(mut slot) = emit.take(&self.slots) else { return Ok(Flow::Stop) };
             let (parts, meta) = slot.parts_mut();
-            let all = parts.inputs.iter_mut().chain(parts.targets).chain(parts.last);
+            let all = parts.inputs.iter_mut().chain(parts.targets).chain(parts.last_known);
             all.enumerate().for_each(|(place, value)| *value = expected(batch, place));
             meta.tag = Some(Tag { epoch: 1, phase: Phase::Train, index: batch });
             meta.plan = Some(Arc::clone(&plan));
@@ -133,12 +105,16 @@ impl Device {
 #[derive(Debug)]
 struct Half(Arc<Device>);
 
-impl DeviceMemory for Half {
+// SAFETY: the values lie in a box of the layout's size, and are written while nobody has a lease.
+unsafe impl DeviceMemory for Half {
     fn place(&self) -> Place {
         Place::Cuda(0)
     }
     fn address(&self) -> *const f32 {
         self.0.address as *const f32
+    }
+    fn values(&self) -> usize {
+        LAYOUT.values()
     }
     fn begin(&self) -> Result<(), DeviceFault> {
         Ok(())
@@ -192,7 +168,7 @@ impl Sink for Consumer {
         let parts = values[..LAYOUT.batch_size * LAYOUT.window()]
             .iter()
             .chain(&values[LAYOUT.targets_at()..][..LAYOUT.batch_size * LAYOUT.labels()])
-            .chain(&values[LAYOUT.last_at()..][..LAYOUT.batch_size * LAYOUT.targets]);
+            .chain(&values[LAYOUT.last_known_at()..][..LAYOUT.batch_size * LAYOUT.targets]);
         for (place, value) in parts.enumerate() {
             assert_eq!(*value, expected(self.next, place), "batch {}, place {place}", self.next);
         }

@@ -1,9 +1,8 @@
 //! Why a model may fail: the crate's one error type.
-//!
-//! It does not cover failures inside libtorch's kernels (a device out of memory, say): tch raises
-//! those as panics, and no caller could carry on after one.
 
-use std::io;
+use crate::torch_text::reason;
+use std::{io, path::PathBuf};
+use tch::TchError;
 
 /// Why a model, or a batch as tensors, cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -19,23 +18,59 @@ pub enum ModelError {
         /// What would do.
         expected: String,
     },
-    /// libtorch could not trace the model for `model.pt`.
+    /// No model has this name.
+    #[error("there is no model {kind:?} here; forecast with the program that trained it")]
+    Unknown {
+        /// What `schema.json` calls it.
+        kind: String,
+    },
+    /// A model has no such options.
+    #[error("model {kind:?} has no options {options}; restore the checkpoint or train again")]
+    Options {
+        /// What `schema.json` calls it.
+        kind: String,
+        /// What it says of it.
+        options: String,
+    },
+    /// libtorch failed.
+    #[error("libtorch: {reason}")]
+    Torch {
+        /// What it says.
+        reason: String,
+    },
+    /// libtorch could not trace the model.
     #[error("cannot trace the model: {reason}")]
     Trace {
         /// What libtorch says.
         reason: String,
     },
-    /// libtorch could not write the traced model.
-    #[error("cannot write model.pt: {reason}")]
-    WriteScript {
-        /// What libtorch says.
-        reason: String,
-    },
     /// The system has no memory for the traced model.
-    #[error("cannot write model.pt: {source}")]
+    #[error("cannot make a TorchScript: {source}")]
     ScriptMemory {
         /// What the system says.
         source: io::Error,
+    },
+    /// A tensor file does not parse.
+    #[error("{path} is damaged: {reason}; restore the checkpoint or start a new run")]
+    DamagedTensors {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        reason: String,
+    },
+    /// A tensor file does not hold what the model needs.
+    #[error(
+        "{path} does not fit the model: tensor {name:?} should be {expected} and is {found}; restore the checkpoint or start a new run"
+    )]
+    WrongTensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor's name.
+        name: String,
+        /// The shape and kind the model needs.
+        expected: String,
+        /// What the file has.
+        found: String,
     },
     /// Batches lie on a CUDA device, and this libtorch cannot compute there.
     #[error(
@@ -56,4 +91,10 @@ pub enum ModelError {
         /// What libtorch says.
         reason: String,
     },
+}
+
+impl From<TchError> for ModelError {
+    fn from(error: TchError) -> Self {
+        ModelError::Torch { reason: reason(&error) }
+    }
 }

@@ -1,25 +1,46 @@
 //! A batch as tensors, and the models that forecast from it.
 //!
 //! [`BatchTensors`] sees a batch as tensors without copying it, and keeps its slot until the last
-//! tensor is gone. A [`Model`] forecasts from them; its [`Parameters`] carry the names that PyTorch
-//! would give them. How to learn is not known here, nor is where weights are kept.
+//! tensor is gone. A [`Model`] forecasts from its [`Inputs`]; its [`Parameters`] carry the names that
+//! PyTorch would give them, and a [`TensorFile`] has them on disk. An [`Architecture`] says how large a
+//! model is and builds it; [`ModelKind`] lists those of this crate, and one of your own implements the
+//! same two traits. [`to_torchscript`] is for programs that have nothing of ours.
+//!
+//! How to learn is not known here.
+//!
+//! ```
+//! use millstream_model::{Architecture, Inputs, LstmOptions, Mode, Shape};
+//! use tch::{Device, Kind, Tensor};
+//!
+//! let shape = Shape::LEAST;
+//! let model = LstmOptions::default().build(&shape, 42, Device::Cpu)?;
+//! let values = Tensor::zeros([1, 1, 1], (Kind::Float, Device::Cpu));
+//! let inputs = Inputs { values, lengths: None, mask: None, segments: None };
+//! assert_eq!(model.forward(&inputs, Mode::Evaluate)?.size(), [1, 1, 1]);
+//! # Ok::<(), millstream_model::ModelError>(())
+//! ```
 
 mod error;
+mod json_text;
 mod lstm;
 mod model;
 mod model_size;
-mod options;
-mod script;
+mod models;
+mod parameters;
 mod tensor;
+mod tensor_file;
 mod torch_text;
+mod torchscript;
 
 pub use crate::{
     error::ModelError,
-    lstm::Lstm,
-    model::{Model, Parameters},
-    model_size::Surroundings,
-    options::{ModelKind, ModelOptions},
-    script::to_bytes,
-    tensor::{BatchTensors, device, usable},
+    json_text::json_reason,
+    lstm::LstmOptions,
+    model::{Architecture, Mode, Model, ModelDescription, Shape},
+    models::{ModelKind, ModelOptions, built_in},
+    parameters::Parameters,
+    tensor::{BatchTensors, Inputs, device, usable},
+    tensor_file::TensorFile,
     torch_text::reason,
+    torchscript::to_torchscript,
 };

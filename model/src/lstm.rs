@@ -12,16 +12,66 @@
 //! so its dropout would stay on in evaluation, and its `zero_state` shares storage between the
 //! two states.
 
-use crate::{model::Parameters, options::ModelOptions};
-use millstream_data::{BatchLayout, Padding, SplitMix64};
+use crate::{
+    error::ModelError,
+    model::{Architecture, Mode, Model, Shape},
+    model_size,
+    parameters::Parameters,
+    tensor::Inputs,
+};
+use millstream_data::{Padding, SplitMix64};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::num::NonZeroUsize;
 use tch::{Device, Kind, Tensor};
+
+/// How large it is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LstmOptions {
+    /// Size of the hidden state; 64 by default.
+    pub hidden: NonZeroUsize,
+    /// Recurrent layers on top of each other; 1 by default.
+    pub layers: NonZeroUsize,
+    /// Dropout between layers; 0 by default, and without effect when there is one layer.
+    pub dropout: f64,
+}
+
+impl Default for LstmOptions {
+    fn default() -> Self {
+        let hidden = const { NonZeroUsize::new(64).expect("a default is not zero") };
+        LstmOptions { hidden, layers: NonZeroUsize::MIN, dropout: 0.0 }
+    }
+}
+
+impl Architecture for LstmOptions {
+    fn name(&self) -> &str {
+        "lstm"
+    }
+
+    fn options(&self) -> Value {
+        serde_json::to_value(self).expect("plain structs always serialise")
+    }
+
+    fn check_room(&self, shape: &Shape, available: u64) -> Result<(), ModelError> {
+        model_size::check_lstm(self, shape, available)
+    }
+
+    fn build(
+        &self,
+        shape: &Shape,
+        seed: u64,
+        device: Device,
+    ) -> Result<Box<dyn Model>, ModelError> {
+        Ok(Box::new(Lstm::new(*self, *shape, seed, device)?))
+    }
+}
 
 /// The network, its weights and its initial states.
 #[derive(Debug)]
-pub struct Lstm {
-    options: ModelOptions,
-    layout: BatchLayout,
-    padding: Padding,
+struct Lstm {
+    options: LstmOptions,
+    shape: Shape,
     parameters: Parameters,
     /// Zeros for the initial hidden and cell state of a full batch. Allocated once and only ever
     /// read; each batch sees a view of its own size.
@@ -29,13 +79,12 @@ pub struct Lstm {
 }
 
 impl Lstm {
-    pub(crate) fn new(
-        options: &ModelOptions,
-        layout: &BatchLayout,
-        padding: Padding,
+    fn new(
+        options: LstmOptions,
+        shape: Shape,
         seed: u64,
         device: Device,
-    ) -> Self {
+    ) -> Result<Self, ModelError> {
         let hidden = options.hidden.get();
         let mut parameters = Parameters::default();
         let mut random = SplitMix64::new(seed);
@@ -43,75 +92,22 @@ impl Lstm {
         // nn.Linear comes to the same bound, as the head's fan-in is the hidden size.
         let bound = 1.0 / (hidden as f32).sqrt();
         let mut draw = |name: String, shape: &[usize]| {
-            parameters.draw(name, shape, bound, &mut random, device);
+            parameters.draw(name, shape, bound, &mut random, device)
         };
         for layer in 0..options.layers.get() {
-            let inputs = if layer == 0 { layout.features } else { hidden };
-            draw(format!("lstm.weight_ih_l{layer}"), &[4 * hidden, inputs]);
-            draw(format!("lstm.weight_hh_l{layer}"), &[4 * hidden, hidden]);
-            draw(format!("lstm.bias_ih_l{layer}"), &[4 * hidden]);
-            draw(format!("lstm.bias_hh_l{layer}"), &[4 * hidden]);
+            let inputs = if layer == 0 { shape.features } else { hidden };
+            draw(format!("lstm.weight_ih_l{layer}"), &[4 * hidden, inputs])?;
+            draw(format!("lstm.weight_hh_l{layer}"), &[4 * hidden, hidden])?;
+            draw(format!("lstm.bias_ih_l{layer}"), &[4 * hidden])?;
+            draw(format!("lstm.bias_hh_l{layer}"), &[4 * hidden])?;
         }
-        draw("head.weight".into(), &[layout.labels(), hidden]);
-        draw("head.bias".into(), &[layout.labels()]);
+        draw("head.weight".into(), &[shape.labels(), hidden])?;
+        draw("head.bias".into(), &[shape.labels()])?;
 
-        let state = (options.layers.get() * layout.batch_size * hidden) as i64;
-        let zeros = || Tensor::zeros([state], (Kind::Float, device));
-        let zeros = [zeros(), zeros()];
-        Lstm { options: *options, layout: *layout, padding, parameters, zeros }
-    }
-
-    pub(crate) fn parameters(&self) -> &Parameters {
-        &self.parameters
-    }
-
-    pub(crate) fn parameters_mut(&mut self) -> &mut Parameters {
-        &mut self.parameters
-    }
-
-    /// Dropout acts between layers, so one layer has none.
-    pub(crate) fn drops_out(&self) -> bool {
-        self.options.dropout > 0.0 && self.options.layers.get() > 1
-    }
-
-    /// What [`Lstm::forward_traced`] takes, for this many rows.
-    pub(crate) fn examples(&self, rows: i64) -> Vec<Tensor> {
-        let (lookback, features) = (self.layout.lookback as i64, self.layout.features as i64);
-        let host = (Kind::Float, Device::Cpu);
-        let mut examples = vec![Tensor::zeros([rows, lookback, features], host)];
-        if self.padding == Padding::Right {
-            examples.push(Tensor::full([rows], lookback, host));
-        }
-        examples
-    }
-
-    /// Forecasts from a batch of at most `batch_size` rows. Lengths are looked at only where
-    /// windows are padded on the right.
-    pub(crate) fn forward(&self, inputs: &Tensor, lengths: Option<&Tensor>, train: bool) -> Tensor {
-        let (layers, hidden) = self.state_shape();
-        let rows = inputs.size()[0];
-        // Narrowed while flat, so that the view of a small batch is contiguous too, as cuDNN asks.
-        let states = self
-            .zeros
-            .each_ref()
-            .map(|zeros| zeros.narrow(0, 0, layers * rows * hidden).view([layers, rows, hidden]));
-        self.network(inputs, lengths, &states, &self.parameters.tensors, train)
-    }
-
-    /// The same in evaluation mode, in operations whose trace holds for any number of rows: the
-    /// initial states take their size and device from the input, not from a constant.
-    pub(crate) fn forward_traced(
-        &self,
-        inputs: &Tensor,
-        lengths: Option<&Tensor>,
-        weights: &[Tensor],
-    ) -> Tensor {
-        let (layers, hidden) = self.state_shape();
-        let states = [(), ()].map(|()| {
-            let rows = inputs.narrow(1, 0, 1).narrow(2, 0, 1).zeros_like().transpose(0, 1);
-            rows.expand([layers, -1, hidden], false).contiguous()
-        });
-        self.network(inputs, lengths, &states, weights, false)
+        let state = (options.layers.get() * shape.batch_size * hidden) as i64;
+        let zeros = || Tensor::f_zeros([state], (Kind::Float, device));
+        let zeros = [zeros()?, zeros()?];
+        Ok(Lstm { options, shape, parameters, zeros })
     }
 
     fn state_shape(&self) -> (i64, i64) {
@@ -120,69 +116,122 @@ impl Lstm {
 
     fn network(
         &self,
-        inputs: &Tensor,
-        lengths: Option<&Tensor>,
+        inputs: &Inputs,
         states: &[Tensor; 2],
-        weights: &[Tensor],
-        train: bool,
-    ) -> Tensor {
+        mode: Mode,
+    ) -> Result<Tensor, ModelError> {
+        let weights = &self.parameters.tensors;
         let (recurrent, head) = weights.split_at(weights.len() - 2);
         let layers = self.options.layers.get() as i64;
+        let (dropout, train) = (self.options.dropout, mode == Mode::Train);
         let (all, last, _) =
-            inputs.lstm(states, recurrent, true, layers, self.options.dropout, train, false, true);
-        let last = match self.padding {
-            Padding::None | Padding::Left => last.select(0, -1),
+            inputs.values.f_lstm(states, recurrent, true, layers, dropout, train, false, true)?;
+        let last = match self.shape.padding {
+            Padding::None | Padding::Left => last.f_select(0, -1)?,
             Padding::Right => {
-                last_real(&all, lengths.expect("windows padded on the right have lengths"))
+                let lengths = inputs.lengths.as_ref();
+                last_real(&all, lengths.expect("windows padded on the right have lengths"))?
             }
         };
-        let labels = last.linear(&head[0], Some(&head[1]));
-        labels.view([-1, self.layout.horizon as i64, self.layout.targets as i64])
+        let labels = last.f_linear(&head[0], Some(&head[1]))?;
+        let (horizon, targets) = (self.shape.horizon as i64, self.shape.targets as i64);
+        Ok(labels.f_view([-1, horizon, targets])?)
+    }
+}
+
+impl Model for Lstm {
+    /// Lengths are looked at only where windows are padded on the right.
+    fn forward(&self, inputs: &Inputs, mode: Mode) -> Result<Tensor, ModelError> {
+        let (layers, hidden) = self.state_shape();
+        let rows = inputs.values.size()[0];
+        // Narrowed while flat, so that the view of a small batch is contiguous too, as cuDNN asks.
+        let state = |zeros: &Tensor| {
+            zeros.f_narrow(0, 0, layers * rows * hidden)?.f_view([layers, rows, hidden])
+        };
+        let states = [state(&self.zeros[0])?, state(&self.zeros[1])?];
+        self.network(inputs, &states, mode)
+    }
+
+    /// The initial states take their size and device from the input, not from a constant.
+    fn forward_traced(&self, inputs: &Inputs) -> Result<Tensor, ModelError> {
+        let (layers, hidden) = self.state_shape();
+        let state = || {
+            let rows = inputs.values.f_narrow(1, 0, 1)?.f_narrow(2, 0, 1)?.f_zeros_like()?;
+            rows.f_transpose(0, 1)?.f_expand([layers, -1, hidden], false)?.f_contiguous()
+        };
+        let states = [state()?, state()?];
+        self.network(inputs, &states, Mode::Evaluate)
+    }
+
+    fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+
+    /// Dropout acts between layers, so one layer has none.
+    fn is_random(&self) -> bool {
+        self.options.dropout > 0.0 && self.options.layers.get() > 1
     }
 }
 
 /// Of `[rows, lookback, hidden]`, the `[hidden]` of each window's last real row. A trace of it
 /// holds for any number of rows and any lookback.
-fn last_real(all: &Tensor, lengths: &Tensor) -> Tensor {
+fn last_real(all: &Tensor, lengths: &Tensor) -> Result<Tensor, ModelError> {
     let hidden = all.size()[2];
-    let at = (lengths.to_kind(Kind::Int64) - 1).view([-1, 1, 1]).expand([-1, 1, hidden], false);
-    all.gather(1, &at, false).squeeze_dim(1)
+    let at = lengths.f_to_kind(Kind::Int64)?.f_sub_scalar(1)?.f_view([-1, 1, 1])?;
+    Ok(all.f_gather(1, &at.f_expand([-1, 1, hidden], false)?, false)?.f_squeeze_dim(1)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::Model, options::ModelKind};
-    use millstream_data::Extras;
-    use std::num::NonZeroUsize;
+    use crate::torchscript::to_torchscript;
+    use tch::CModule;
 
-    const LAYOUT: BatchLayout = BatchLayout {
+    const SHAPE: Shape = Shape {
         batch_size: 256,
         lookback: 12,
         features: 5,
         horizon: 3,
         targets: 2,
-        extras: Extras::NONE,
+        padding: Padding::None,
     };
 
-    fn options(hidden: usize, layers: usize, dropout: f64) -> ModelOptions {
+    fn options(hidden: usize, layers: usize, dropout: f64) -> LstmOptions {
         let size = |value| NonZeroUsize::new(value).unwrap();
-        ModelOptions { hidden: size(hidden), layers: size(layers), dropout }
+        LstmOptions { hidden: size(hidden), layers: size(layers), dropout }
     }
 
-    fn model(layers: usize, dropout: f64) -> Model {
+    fn model(layers: usize, dropout: f64) -> Lstm {
         padded(Padding::None, layers, dropout)
     }
 
-    fn padded(padding: Padding, layers: usize, dropout: f64) -> Model {
-        let options = options(16, layers, dropout);
-        Model::new(ModelKind::Lstm, &options, &LAYOUT, padding, 42, Device::Cpu)
+    fn padded(padding: Padding, layers: usize, dropout: f64) -> Lstm {
+        let shape = Shape { padding, ..SHAPE };
+        Lstm::new(options(16, layers, dropout), shape, 42, Device::Cpu).unwrap()
     }
 
-    fn inputs(rows: usize) -> Tensor {
+    fn values(rows: usize) -> Tensor {
         let mut random = SplitMix64::new(rows as u64);
         let values: Vec<f32> = (0..rows * 12 * 5).map(|_| random.uniform(2.0)).collect();
         Tensor::from_slice(&values).view([rows as i64, 12, 5])
+    }
+
+    fn inputs(values: &Tensor, lengths: Option<&Tensor>) -> Inputs {
+        let lengths = lengths.map(Tensor::shallow_clone);
+        Inputs { values: values.shallow_clone(), lengths, mask: None, segments: None }
+    }
+
+    fn evaluate(model: &Lstm, values: &Tensor, lengths: Option<&Tensor>) -> Tensor {
+        model.forward(&inputs(values, lengths), Mode::Evaluate).unwrap()
+    }
+
+    fn script(model: Lstm) -> CModule {
+        let shape = model.shape;
+        CModule::load_data(&mut &to_torchscript(Box::new(model), &shape).unwrap()[..]).unwrap()
     }
 
     #[test]
@@ -217,16 +266,9 @@ mod tests {
     /// One time step of one layer, written out as the PyTorch manual does.
     #[test]
     fn forward_is_the_published_recurrence() {
-        let layout = BatchLayout {
-            batch_size: 4,
-            lookback: 3,
-            features: 2,
-            horizon: 1,
-            targets: 1,
-            extras: Extras::NONE,
-        };
-        let options = options(3, 1, 0.0);
-        let model = Model::new(ModelKind::Lstm, &options, &layout, Padding::None, 7, Device::Cpu);
+        let shape =
+            Shape { batch_size: 4, lookback: 3, features: 2, horizon: 1, targets: 1, ..SHAPE };
+        let model = Lstm::new(options(3, 1, 0.0), shape, 7, Device::Cpu).unwrap();
         let _guard = tch::no_grad_guard();
         let x = Tensor::from_slice(&[0.5f32, -1.0, 0.25, 2.0, -0.75, 1.5]).view([1, 3, 2]);
         let p = &model.parameters().tensors;
@@ -239,20 +281,16 @@ mod tests {
             h = gate(3).sigmoid() * c.tanh();
         }
         let expected = h.linear(&p[4], Some(&p[5])).double_value(&[0, 0]);
-        let found = model.forward(&x, None, false).double_value(&[0, 0, 0]);
+        let found = evaluate(&model, &x, None).double_value(&[0, 0, 0]);
         assert!((found - expected).abs() < 1e-6, "{found} is not {expected}");
     }
 
     fn check_trace(layers: usize, rows: usize) {
         let _guard = tch::no_grad_guard();
         let model = model(layers, 0.3);
-        let weights: Vec<Tensor> = model.parameters().tensors.iter().map(Tensor::detach).collect();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("model.pt");
-        model.trace(&weights).unwrap().save(&path).unwrap();
-        let script = tch::CModule::load(&path).unwrap();
-        let x = inputs(rows);
-        let (eager, traced) = (model.forward(&x, None, false), script.forward_ts(&[&x]).unwrap());
+        let x = values(rows);
+        let eager = evaluate(&model, &x, None);
+        let traced = script(model).forward_ts(&[&x]).unwrap();
         assert_eq!(eager.size(), [rows as i64, 3, 2]);
         assert!(eager.equal(&traced), "{layers} layers, {rows} rows");
     }
@@ -269,7 +307,7 @@ mod tests {
     /// Windows of these lengths, padded on the right with what would show if it were looked at.
     fn right_padded(lengths: &[i64]) -> (Tensor, Tensor) {
         let longest = *lengths.iter().max().unwrap();
-        let x = inputs(lengths.len()).narrow(1, 0, longest).contiguous();
+        let x = values(lengths.len()).narrow(1, 0, longest).contiguous();
         for (row, &length) in lengths.iter().enumerate() {
             let window = x.select(0, row as i64);
             let _ = window.narrow(0, length, longest - length).fill_(9.0);
@@ -284,10 +322,10 @@ mod tests {
         let (x, real) = right_padded(&lengths);
         for layers in [1, 2] {
             let (padded, whole) = (padded(Padding::Right, layers, 0.0), model(layers, 0.0));
-            let found = padded.forward(&x, Some(&real), false);
+            let found = evaluate(&padded, &x, Some(&real));
             for (row, &length) in lengths.iter().enumerate() {
                 let window = x.narrow(0, row as i64, 1).narrow(1, 0, length);
-                let expected = whole.forward(&window, None, false);
+                let expected = evaluate(&whole, &window, None);
                 let difference = (found.narrow(0, row as i64, 1) - expected).abs().max();
                 assert!(difference.double_value(&[]) < 1e-6, "{layers} layers, length {length}");
             }
@@ -299,7 +337,8 @@ mod tests {
         let (x, real) = right_padded(&[4, 2]);
         let x = x.set_requires_grad(true);
         let model = padded(Padding::Right, 2, 0.0);
-        model.forward(&x, Some(&real), true).sum(Kind::Float).backward();
+        let forecast = model.forward(&inputs(&x, Some(&real)), Mode::Train).unwrap();
+        forecast.sum(Kind::Float).backward();
         let by_row = x.grad().abs().sum_dim_intlist([2i64].as_slice(), false, Kind::Double);
         let by_row = by_row.select(0, 1);
         let found: Vec<bool> = (0..4).map(|t| by_row.double_value(&[t]) > 0.0).collect();
@@ -309,21 +348,20 @@ mod tests {
     #[test]
     fn lengths_are_not_looked_at_where_windows_are_padded_on_the_left() {
         let _guard = tch::no_grad_guard();
-        let (x, lengths) = (inputs(2), Tensor::from_slice(&[1.0f32, 12.0]));
-        let found = padded(Padding::Left, 1, 0.0).forward(&x, Some(&lengths), false);
-        assert!(found.equal(&model(1, 0.0).forward(&x, None, false)));
+        let (x, lengths) = (values(2), Tensor::from_slice(&[1.0f32, 12.0]));
+        let found = evaluate(&padded(Padding::Left, 1, 0.0), &x, Some(&lengths));
+        assert!(found.equal(&evaluate(&model(1, 0.0), &x, None)));
     }
 
     #[test]
     fn the_trace_takes_lengths_where_windows_are_padded_on_the_right() {
         let _guard = tch::no_grad_guard();
         let model = padded(Padding::Right, 2, 0.0);
-        let weights: Vec<Tensor> = model.parameters().tensors.iter().map(Tensor::detach).collect();
-        let script = model.trace(&weights).unwrap();
+        let script = script(padded(Padding::Right, 2, 0.0));
         for lengths in [&[12, 1][..], &[3], &[1, 1, 1], &[2, 7, 4, 5, 6]] {
             let (x, real) = right_padded(lengths);
             let traced = script.forward_ts(&[&x, &real]).unwrap();
-            let eager = model.forward(&x, Some(&real), false);
+            let eager = evaluate(&model, &x, Some(&real));
             assert_eq!(traced.size(), [lengths.len() as i64, 3, 2]);
             assert!(eager.equal(&traced), "lengths {lengths:?}");
         }
@@ -332,21 +370,28 @@ mod tests {
     #[test]
     fn dropout_is_off_in_evaluation() {
         let _guard = tch::no_grad_guard();
-        let (model, x) = (model(2, 0.5), inputs(8));
-        assert!(model.drops_out());
-        let forward = |train| model.forward(&x, None, train);
-        assert!(forward(false).equal(&forward(false)));
-        assert!(!forward(true).equal(&forward(true)));
+        let (model, x) = (model(2, 0.5), inputs(&values(8), None));
+        assert!(model.is_random());
+        let forward = |mode| model.forward(&x, mode).unwrap();
+        assert!(forward(Mode::Evaluate).equal(&forward(Mode::Evaluate)));
+        assert!(!forward(Mode::Train).equal(&forward(Mode::Train)));
     }
 
     #[test]
     fn the_initial_states_are_never_written() {
-        let (model, x) = (model(2, 0.5), inputs(256));
-        model.forward(&x, None, true).sum(Kind::Float).backward();
-        let Model::Lstm(lstm) = &model;
-        for zeros in &lstm.zeros {
+        let (model, x) = (model(2, 0.5), inputs(&values(256), None));
+        model.forward(&x, Mode::Train).unwrap().sum(Kind::Float).backward();
+        for zeros in &model.zeros {
             assert_eq!(zeros.abs().max().double_value(&[]), 0.0);
         }
-        assert_ne!(lstm.zeros[0].data_ptr(), lstm.zeros[1].data_ptr());
+        assert_ne!(model.zeros[0].data_ptr(), model.zeros[1].data_ptr());
+    }
+
+    #[test]
+    fn what_libtorch_refuses_is_an_error() {
+        let x = Tensor::zeros([1, 12, 5], (Kind::Double, Device::Cpu));
+        let error = model(1, 0.0).forward(&inputs(&x, None), Mode::Evaluate).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("libtorch: ") && text.lines().count() == 1, "{text}");
     }
 }

@@ -1,127 +1,141 @@
-//! The model: whichever network was asked for, its named parameters and its TorchScript.
+//! What a model is: an [`Architecture`], which says how large, and the [`Model`] that is built of it.
 //!
-//! Parameters carry the names a PyTorch module of the same shape would give them, so
-//! `model.safetensors` loads into Python with `load_state_dict`. How to learn is not known here.
+//! Those of this crate are listed in `models.rs`. One of your own implements the same two traits: it
+//! then trains, is kept, resumed and forecast with as they are. How to learn is not known here.
 
-use crate::{
-    error::ModelError,
-    lstm::Lstm,
-    options::{ModelKind, ModelOptions},
-    torch_text::reason,
-};
-use millstream_data::{BatchLayout, Padding, SplitMix64};
-use tch::{CModule, Device, Tensor};
+use crate::{error::ModelError, parameters::Parameters, tensor::Inputs};
+use millstream_data::{BatchLayout, Padding};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt::Debug;
+use tch::{Device, Tensor};
 
-/// Named tensors in a fixed order.
-#[derive(Debug, Default)]
-pub struct Parameters {
-    /// As PyTorch would name them.
-    pub names: Vec<String>,
-    /// In the order of their names.
-    pub tensors: Vec<Tensor>,
+/// What a model is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// To learn: dropout is on.
+    Train,
+    /// To forecast.
+    Evaluate,
 }
 
-impl Parameters {
-    /// Adds a parameter whose values are drawn from `[-bound, bound)`.
-    pub fn draw(
-        &mut self,
-        name: String,
-        shape: &[usize],
-        bound: f32,
-        random: &mut SplitMix64,
-        device: Device,
-    ) {
-        let values: Vec<f32> = (0..shape.iter().product()).map(|_| random.uniform(bound)).collect();
-        let shape: Vec<i64> = shape.iter().map(|&size| size as i64).collect();
-        let tensor = Tensor::from_slice(&values).view(&shape[..]).to_device(device);
-        self.names.push(name);
-        self.tensors.push(tensor.set_requires_grad(true));
-    }
-
-    /// Copies of the values, on the same device.
-    #[must_use]
-    pub fn snapshot(&self) -> Vec<Tensor> {
-        self.tensors.iter().map(|tensor| tensor.detach().copy()).collect()
-    }
-
-    /// Overwrites the values with those of a snapshot.
-    pub fn restore(&mut self, snapshot: &[Tensor]) {
-        let _guard = tch::no_grad_guard();
-        for (tensor, saved) in self.tensors.iter_mut().zip(snapshot) {
-            tensor.copy_(saved);
-        }
-    }
+/// What a model is between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shape {
+    /// Windows in a full batch; a batch may have fewer.
+    pub batch_size: usize,
+    /// Rows of a window; where they are padded on the right, a batch may have fewer.
+    pub lookback: usize,
+    /// Values in a row.
+    pub features: usize,
+    /// Steps forecast.
+    pub horizon: usize,
+    /// Target columns.
+    pub targets: usize,
+    /// Where windows are padded.
+    pub padding: Padding,
 }
 
 /// A network with its parameters.
-#[derive(Debug)]
-pub enum Model {
-    /// See `lstm.rs`.
-    Lstm(Lstm),
-}
-
-impl Model {
-    /// Makes a model for batches of this layout and padding, its weights drawn from `seed`.
-    #[must_use]
-    pub fn new(
-        kind: ModelKind,
-        options: &ModelOptions,
-        layout: &BatchLayout,
-        padding: Padding,
-        seed: u64,
-        device: Device,
-    ) -> Self {
-        match kind {
-            ModelKind::Lstm => Model::Lstm(Lstm::new(options, layout, padding, seed, device)),
-        }
-    }
-
-    /// Forecasts `[rows, horizon, targets]` from inputs `[rows, lookback, features]`. Windows that
-    /// may be padded come with the lengths `[rows]` of their real part.
-    #[must_use]
-    pub fn forward(&self, inputs: &Tensor, lengths: Option<&Tensor>, train: bool) -> Tensor {
-        match self {
-            Model::Lstm(lstm) => lstm.forward(inputs, lengths, train),
-        }
-    }
-
-    /// Its parameters.
-    #[must_use]
-    pub fn parameters(&self) -> &Parameters {
-        match self {
-            Model::Lstm(lstm) => lstm.parameters(),
-        }
-    }
-
-    /// Its parameters, to be changed.
-    pub fn parameters_mut(&mut self) -> &mut Parameters {
-        match self {
-            Model::Lstm(lstm) => lstm.parameters_mut(),
-        }
-    }
-
-    /// Whether training draws random numbers.
-    #[must_use]
-    pub fn drops_out(&self) -> bool {
-        match self {
-            Model::Lstm(lstm) => lstm.drops_out(),
-        }
-    }
-
-    /// The model in evaluation mode as TorchScript, with these host weights built in. It takes
-    /// inputs with any number of rows, and after them the lengths where windows are padded on the
-    /// right, whose lookback may be any too.
+pub trait Model: Debug + Send {
+    /// Forecasts `[rows, horizon, targets]`, scaled, from a batch of at most
+    /// [`batch_size`](Shape::batch_size) windows.
     ///
     /// # Errors
-    /// [`ModelError::Trace`] when libtorch cannot trace it.
-    pub fn trace(&self, weights: &[Tensor]) -> Result<CModule, ModelError> {
-        let _guard = tch::no_grad_guard();
-        let Model::Lstm(lstm) = self;
-        // Two rows: a trace over one could take a size of 1 for a constant.
-        let examples = lstm.examples(2);
-        let mut forward =
-            |inputs: &[Tensor]| vec![lstm.forward_traced(&inputs[0], inputs.get(1), weights)];
-        CModule::create_by_tracing("Forecast", "forward", &examples, &mut forward)
-            .map_err(|error| ModelError::Trace { reason: reason(&error) })
+    /// What libtorch says: use its fallible functions (`f_…`), the others panic.
+    fn forward(&self, inputs: &Inputs, mode: Mode) -> Result<Tensor, ModelError>;
+
+    /// What it learns.
+    fn parameters(&self) -> &Parameters;
+
+    /// The same, to be changed.
+    fn parameters_mut(&mut self) -> &mut Parameters;
+
+    /// Whether training draws random numbers, as dropout does: libtorch's generator is then seeded
+    /// for every batch, so that a resumed run draws the same.
+    fn is_random(&self) -> bool {
+        true
+    }
+
+    /// Forecasts in evaluation mode, in operations whose trace holds for any number of rows. For a
+    /// model whose `forward` has sizes of its own in it, such as states made once.
+    ///
+    /// # Errors
+    /// As for [`Model::forward`].
+    fn forward_traced(&self, inputs: &Inputs) -> Result<Tensor, ModelError> {
+        self.forward(inputs, Mode::Evaluate)
+    }
+}
+
+/// Which model, and how large: what can be said of it before it is built.
+pub trait Architecture: Debug + Send + Sync {
+    /// What it is called, in `train.model` and in `schema.json`.
+    fn name(&self) -> &str;
+
+    /// Its own settings, for `schema.json`.
+    fn options(&self) -> Value;
+
+    /// Whether it reads the segment column; one that no model reads is refused.
+    fn reads_segments(&self) -> bool {
+        false
+    }
+
+    /// Refuses to be built where training cannot fit into so many bytes.
+    ///
+    /// # Errors
+    /// [`ModelError::Setting`] with the largest value that would fit.
+    fn check_room(&self, shape: &Shape, available: u64) -> Result<(), ModelError> {
+        let _ = (shape, available);
+        Ok(())
+    }
+
+    /// The model, its weights drawn from `seed` and from nothing else.
+    ///
+    /// # Errors
+    /// When libtorch has no memory for it.
+    fn build(&self, shape: &Shape, seed: u64, device: Device)
+    -> Result<Box<dyn Model>, ModelError>;
+}
+
+/// What `schema.json` says of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelDescription {
+    /// Its [name](Architecture::name).
+    pub kind: String,
+    /// Its [options](Architecture::options).
+    pub options: Value,
+}
+
+impl ModelDescription {
+    /// The description of an architecture.
+    #[must_use]
+    pub fn of(architecture: &dyn Architecture) -> Self {
+        ModelDescription { kind: architecture.name().to_owned(), options: architecture.options() }
+    }
+}
+
+impl Shape {
+    /// A model's shape for batches of this layout and padding.
+    #[must_use]
+    pub fn of(layout: &BatchLayout, padding: Padding) -> Self {
+        let BatchLayout { batch_size, lookback, features, horizon, targets, .. } = *layout;
+        Shape { batch_size, lookback, features, horizon, targets, padding }
+    }
+
+    /// The least there can be: what is known of the data before any was seen.
+    pub const LEAST: Shape = Shape {
+        batch_size: 1,
+        lookback: 1,
+        features: 1,
+        horizon: 1,
+        targets: 1,
+        padding: Padding::None,
+    };
+
+    /// Values of a forecast.
+    #[must_use]
+    pub fn labels(&self) -> usize {
+        self.horizon * self.targets
     }
 }

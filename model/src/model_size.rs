@@ -3,7 +3,7 @@
 //! An estimate from below: what training keeps of every weight and of every layer. What a step needs
 //! besides is not counted, so that nothing is refused that would work.
 
-use crate::{error::ModelError, options::ModelOptions};
+use crate::{error::ModelError, lstm::LstmOptions, model::Shape};
 
 /// Weights, gradients, AdamW's two moments and the best weights so far.
 const COPIES: f64 = 5.0;
@@ -11,52 +11,43 @@ const COPIES: f64 = 5.0;
 /// What the objects of a layer's tensors take, whatever their size, in bytes.
 const PER_LAYER: f64 = 16_384.0;
 
-/// What a model is between, as far as that is known.
-#[derive(Debug, Clone, Copy)]
-pub struct Surroundings {
-    /// Values of a row.
-    pub features: usize,
-    /// Values of a forecast.
-    pub labels: usize,
-    /// Windows in a full batch.
-    pub batch_size: usize,
+/// Bytes for an LSTM of this size. Numbers are far beyond whole ones, where they matter.
+fn lstm_bytes(shape: &Shape, hidden: f64, layers: f64) -> f64 {
+    let first = 4.0 * hidden * (shape.features as f64 + hidden + 2.0);
+    let further = (layers - 1.0) * 4.0 * hidden * (2.0 * hidden + 2.0);
+    let head = shape.labels() as f64 * (hidden + 1.0);
+    let states = 2.0 * layers * shape.batch_size as f64 * hidden;
+    4.0 * ((first + further + head) * COPIES + states) + PER_LAYER * layers
 }
 
-impl Surroundings {
-    /// Bytes for an LSTM of this size. Numbers are far beyond whole ones, where they matter.
-    fn bytes(self, hidden: f64, layers: f64) -> f64 {
-        let first = 4.0 * hidden * (self.features as f64 + hidden + 2.0);
-        let further = (layers - 1.0) * 4.0 * hidden * (2.0 * hidden + 2.0);
-        let head = self.labels as f64 * (hidden + 1.0);
-        let states = 2.0 * layers * self.batch_size as f64 * hidden;
-        4.0 * ((first + further + head) * COPIES + states) + PER_LAYER * layers
+/// Refuses an LSTM that cannot fit into so many bytes.
+///
+/// # Errors
+/// [`ModelError::Setting`] with the largest value that would fit.
+pub(crate) fn check_lstm(
+    options: &LstmOptions,
+    shape: &Shape,
+    available: u64,
+) -> Result<(), ModelError> {
+    let (hidden, layers) = (options.hidden.get(), options.layers.get());
+    let bytes = |hidden: u64, layers: u64| lstm_bytes(shape, hidden as f64, layers as f64);
+    let fits = |hidden: u64, layers: u64| bytes(hidden, layers) <= available as f64;
+    if fits(hidden as u64, layers as u64) {
+        return Ok(());
     }
-
-    /// Refuses a model that cannot fit into so many bytes.
-    ///
-    /// # Errors
-    /// [`ModelError::Setting`] with the largest value that would fit.
-    pub fn check(self, options: &ModelOptions, available: u64) -> Result<(), ModelError> {
-        let (hidden, layers) = (options.hidden.get(), options.layers.get());
-        let fits =
-            |hidden: u64, layers: u64| self.bytes(hidden as f64, layers as f64) <= available as f64;
-        if fits(hidden as u64, layers as u64) {
-            return Ok(());
-        }
-        let (key, value, most) = if fits(hidden as u64, 1) {
-            ("train.model_options.layers", layers, largest(|layers| fits(hidden as u64, layers)))
-        } else {
-            // With fewer layers where no hidden size fits into those that were asked for.
-            let layers = if fits(1, layers as u64) { layers as u64 } else { 1 };
-            ("train.model_options.hidden", hidden, largest(|hidden| fits(hidden, layers)))
-        };
-        let needed = gigabytes(self.bytes(hidden as f64, layers as f64));
-        let (value, there) = (value.to_string(), gigabytes(available as f64));
-        let expected = format!(
-            "at most {most}: this model takes {needed} to train, and {there} of memory are there"
-        );
-        Err(ModelError::Setting { key, value, expected })
-    }
+    let (key, value, most) = if fits(hidden as u64, 1) {
+        ("train.model_options.layers", layers, largest(|layers| fits(hidden as u64, layers)))
+    } else {
+        // With fewer layers where no hidden size fits into those that were asked for.
+        let layers = if fits(1, layers as u64) { layers as u64 } else { 1 };
+        ("train.model_options.hidden", hidden, largest(|hidden| fits(hidden, layers)))
+    };
+    let needed = gigabytes(bytes(hidden as u64, layers as u64));
+    let (value, there) = (value.to_string(), gigabytes(available as f64));
+    let expected = format!(
+        "at most {most}: this model takes {needed} to train, and {there} of memory are there"
+    );
+    Err(ModelError::Setting { key, value, expected })
 }
 
 /// The largest number that fits; all below it do too.
@@ -80,13 +71,13 @@ fn gigabytes(bytes: f64) -> String {
 mod tests {
     use super::*;
 
-    const SMALL: Surroundings = Surroundings { features: 105, labels: 1, batch_size: 256 };
+    const SMALL: Shape = Shape { features: 105, batch_size: 256, ..Shape::LEAST };
 
     fn check(hidden: usize, layers: usize, expected: Option<&str>) {
         let size = |value: usize| value.try_into().unwrap();
         let options =
-            ModelOptions { hidden: size(hidden), layers: size(layers), ..ModelOptions::default() };
-        let found = SMALL.check(&options, 16_000_000_000).map_err(|error| error.to_string());
+            LstmOptions { hidden: size(hidden), layers: size(layers), ..LstmOptions::default() };
+        let found = check_lstm(&options, &SMALL, 16_000_000_000).map_err(|error| error.to_string());
         assert_eq!(found.err().as_deref(), expected, "{hidden} × {layers}");
     }
 
@@ -114,12 +105,12 @@ mod tests {
         for extreme in [1 << 32, i64::MAX as usize, usize::MAX] {
             for (hidden, layers) in [(extreme, 1), (64, extreme), (extreme, extreme), (1, extreme)]
             {
-                let options = ModelOptions {
+                let options = LstmOptions {
                     hidden: hidden.try_into().unwrap(),
                     layers: layers.try_into().unwrap(),
-                    ..ModelOptions::default()
+                    ..LstmOptions::default()
                 };
-                let error = SMALL.check(&options, 16_000_000_000).unwrap_err().to_string();
+                let error = check_lstm(&options, &SMALL, 16_000_000_000).unwrap_err().to_string();
                 assert!(!error.contains("at most 0:"), "{error}");
             }
         }

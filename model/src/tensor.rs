@@ -27,22 +27,37 @@ unsafe extern "C" {
     ) -> *mut C_tensor;
 }
 
-/// A batch as tensors.
+/// What a model may look at: all of a batch but what it is judged by.
 #[derive(Debug)]
-pub struct BatchTensors {
+pub struct Inputs {
     /// `[rows, lookback, features]`, scaled; `lookback` is this batch's own, here and below.
-    pub inputs: Tensor,
-    /// `[rows, horizon, targets]`, scaled.
-    pub targets: Tensor,
-    /// `[rows, targets]`: each target's last known value, scaled; NaN where it is missing.
-    pub last: Tensor,
+    pub values: Tensor,
     /// `[rows]`: rows of each window that are real; `None` where windows are never padded.
     pub lengths: Option<Tensor>,
     /// `[rows, lookback]`: 1 for a real row, 0 for padding; `None` likewise.
     pub mask: Option<Tensor>,
     /// `[rows, lookback]`: the segment column's small integers; `None` where there is none.
     pub segments: Option<Tensor>,
+}
+
+/// A batch as tensors.
+#[derive(Debug)]
+pub struct BatchTensors {
+    /// What the model sees.
+    pub inputs: Inputs,
+    /// `[rows, horizon, targets]`, scaled.
+    pub targets: Tensor,
+    /// `[rows, targets]`: each target's last known value, scaled; NaN where it is missing.
+    pub last_known: Tensor,
     batch: Arc<DeviceBatch>,
+}
+
+impl Inputs {
+    /// Windows in the batch.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.values.size()[0].cast_unsigned()
+    }
 }
 
 impl BatchTensors {
@@ -62,12 +77,14 @@ impl BatchTensors {
             |there: bool, start, shape: &[usize]| there.then(|| over(start, shape)).transpose();
         let Extras { padding, segments } = layout.extras;
         Ok(BatchTensors {
-            inputs: over(0, &[rows, lookback, layout.features])?,
+            inputs: Inputs {
+                values: over(0, &[rows, lookback, layout.features])?,
+                lengths: extra(padding, layout.lengths_at(), &[rows])?,
+                mask: extra(padding, layout.mask_at(), &[rows, lookback])?,
+                segments: extra(segments, layout.segments_at(), &[rows, lookback])?,
+            },
             targets: over(layout.targets_at(), &[rows, layout.horizon, layout.targets])?,
-            last: over(layout.last_at(), &[rows, layout.targets])?,
-            lengths: extra(padding, layout.lengths_at(), &[rows])?,
-            mask: extra(padding, layout.mask_at(), &[rows, lookback])?,
-            segments: extra(segments, layout.segments_at(), &[rows, lookback])?,
+            last_known: over(layout.last_known_at(), &[rows, layout.targets])?,
             batch,
         })
     }
@@ -177,7 +194,8 @@ mod tests {
     fn filled(pool: &Pool<BatchSlot>) -> DeviceBatch {
         let mut slot = pool.take();
         let (parts, meta) = slot.parts_mut();
-        for (part, base) in [(parts.inputs, 0.0), (parts.targets, 100.0), (parts.last, 200.0)] {
+        for (part, base) in [(parts.inputs, 0.0), (parts.targets, 100.0), (parts.last_known, 200.0)]
+        {
             for (i, value) in part.iter_mut().enumerate() {
                 *value = base + i as f32;
             }
@@ -190,14 +208,15 @@ mod tests {
     fn parts_are_seen_in_their_shapes_without_a_copy() {
         let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
         let tensors = BatchTensors::new(filled(&pool)).unwrap();
-        assert_eq!(tensors.inputs.size(), [2, 2, 2]);
+        assert_eq!(tensors.inputs.values.size(), [2, 2, 2]);
         assert_eq!(tensors.targets.size(), [2, 1, 2]);
-        assert_eq!(tensors.last.size(), [2, 2]);
-        assert_eq!(tensors.inputs.double_value(&[1, 1, 1]), 7.0);
+        assert_eq!(tensors.last_known.size(), [2, 2]);
+        assert_eq!(tensors.inputs.values.double_value(&[1, 1, 1]), 7.0);
         assert_eq!(tensors.targets.double_value(&[1, 0, 0]), 102.0);
-        assert_eq!(tensors.last.double_value(&[0, 1]), 201.0);
-        assert!(tensors.lengths.is_none() && tensors.mask.is_none() && tensors.segments.is_none());
-        assert_eq!(tensors.inputs.data_ptr().cast_const().cast(), tensors.batch().address());
+        assert_eq!(tensors.last_known.double_value(&[0, 1]), 201.0);
+        let Inputs { lengths, mask, segments, .. } = &tensors.inputs;
+        assert!(lengths.is_none() && mask.is_none() && segments.is_none());
+        assert_eq!(tensors.inputs.values.data_ptr().cast_const().cast(), tensors.batch().address());
     }
 
     #[test]
@@ -219,10 +238,11 @@ mod tests {
         meta.series.extend([0, 1]);
         meta.lookback = 3;
         let tensors = BatchTensors::new(DeviceBatch::Host(slot)).unwrap();
-        assert_eq!(tensors.inputs.size(), [2, 3, 2]);
-        assert_eq!(tensors.inputs.double_value(&[1, 0, 0]), 6.0, "windows lie 3 rows apart");
+        assert_eq!(tensors.inputs.values.size(), [2, 3, 2]);
+        assert_eq!(tensors.inputs.values.double_value(&[1, 0, 0]), 6.0, "windows lie 3 rows apart");
         let [lengths, mask, segments] =
-            [&tensors.lengths, &tensors.mask, &tensors.segments].map(|part| part.as_ref().unwrap());
+            [&tensors.inputs.lengths, &tensors.inputs.mask, &tensors.inputs.segments]
+                .map(|part| part.as_ref().unwrap());
         assert_eq!((lengths.size(), lengths.double_value(&[1])), (vec![2], 101.0));
         assert_eq!((mask.size(), mask.double_value(&[1, 2])), (vec![2, 3], 205.0));
         assert_eq!((segments.size(), segments.double_value(&[1, 2])), (vec![2, 3], 305.0));
@@ -232,7 +252,7 @@ mod tests {
     fn a_view_keeps_the_slot_from_its_pool() {
         let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
         let tensors = BatchTensors::new(filled(&pool)).unwrap();
-        let view = tensors.inputs.narrow(0, 1, 1);
+        let view = tensors.inputs.values.narrow(0, 1, 1);
         drop(tensors);
         assert!(pool.try_take().is_none(), "the view still reads the slot");
         assert_eq!(view.double_value(&[0, 0, 0]), 4.0);
@@ -245,7 +265,7 @@ mod tests {
         let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
         let tensors = BatchTensors::new(filled(&pool)).unwrap();
         let weight = Tensor::ones([2, 1], (Kind::Float, Device::Cpu)).set_requires_grad(true);
-        let loss = tensors.inputs.matmul(&weight).sum(Kind::Float);
+        let loss = tensors.inputs.values.matmul(&weight).sum(Kind::Float);
         drop(tensors);
         assert!(pool.try_take().is_none());
         loss.backward();
@@ -258,7 +278,7 @@ mod tests {
     fn the_last_tensor_may_be_dropped_on_another_thread() {
         let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
         let tensors = BatchTensors::new(filled(&pool)).unwrap();
-        let view = tensors.last.shallow_clone();
+        let view = tensors.last_known.shallow_clone();
         drop(tensors);
         std::thread::spawn(move || drop(view)).join().unwrap();
         assert!(pool.try_take().is_some());
@@ -266,12 +286,16 @@ mod tests {
 
     #[derive(Debug)]
     struct NoSuchDevice;
-    impl DeviceMemory for NoSuchDevice {
+    // SAFETY: no tensor is ever made over it; that is what is tested.
+    unsafe impl DeviceMemory for NoSuchDevice {
         fn place(&self) -> Place {
             Place::Cuda(200)
         }
         fn address(&self) -> *const f32 {
             std::ptr::null()
+        }
+        fn values(&self) -> usize {
+            LAYOUT.values()
         }
         fn begin(&self) -> Result<(), DeviceFault> {
             Ok(())

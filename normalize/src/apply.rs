@@ -2,10 +2,10 @@
 //! becomes of missing values.
 
 use crate::{
+    column_scales::ColumnScales,
+    huge_pages,
     moments::is_known,
-    numbers::Numbers,
-    pages,
-    spans::{PanelRows, SeriesRows, gather},
+    panel_rows::{PanelRows, SeriesRows, gather},
 };
 use millstream_data::{Missing, PanelSchema, Scaling};
 use rayon::prelude::*;
@@ -48,15 +48,15 @@ pub(crate) fn scale_rows(
 ) -> Scaled {
     let places = columns.inputs;
     let channels = places.len() * if scaling.missing == Missing::Mask { 2 } else { 1 };
-    let common = Scales::new(Numbers::new(&scaling.features, None));
+    let common = Scales::new(ColumnScales::new(&scaling.features, None));
     let own = |code: u32| {
         let fits = scaling.by_series.get(&schema.series[code as usize])?;
-        Some(Scales::new(Numbers::new(&scaling.features, Some(&fits.features))))
+        Some(Scales::new(ColumnScales::new(&scaling.features, Some(&fits.features))))
     };
     // Inputs mostly are all columns of the panel, and rows are scaled as they lie.
     let as_they_lie = places.iter().copied().eq(0..rows.width());
     let mut scaled = Scaled {
-        inputs: pages::zeroed(rows.len() * channels),
+        inputs: huge_pages::zeroed(rows.len() * channels),
         targets: vec![0.0; rows.len() * columns.targets.len()],
     };
     let whole_series = scaling.missing == Missing::Ffill;
@@ -77,15 +77,15 @@ pub(crate) fn scale_rows(
 /// What scales rows, and the affine part of several at a time: rows are short, and what is left over
 /// from whole vectors would be a good part of each.
 struct Scales {
-    numbers: Numbers,
-    tile: Numbers,
+    numbers: ColumnScales,
+    tile: ColumnScales,
 }
 
 /// Rows of a tile: any number of values in each becomes a multiple of a vector.
 const TILE: usize = 8;
 
 impl Scales {
-    fn new(numbers: Numbers) -> Self {
+    fn new(numbers: ColumnScales) -> Self {
         Scales { tile: numbers.tiled(TILE), numbers }
     }
 
@@ -116,7 +116,7 @@ impl Scales {
 fn scale_by_row(
     rows: &PanelRows<'_>,
     columns: Columns<'_>,
-    numbers: &Numbers,
+    numbers: &ColumnScales,
     missing: Missing,
     block: Block<'_>,
 ) {

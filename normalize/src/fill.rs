@@ -4,8 +4,8 @@
 //! task finds its window, copies it and writes what belongs to it in the same pass.
 
 use crate::{
-    ahead,
     batches::Batches,
+    prefetch_hints,
     reference::References,
     rows::Rows,
     windows::{Shape, Window, WindowIndex},
@@ -89,7 +89,7 @@ impl Filler {
         let (padding, lookback) = (self.padding, meta.lookback);
         let (row, scratch) = (lookback.max(1), self.scratch.len() / layout.batch_size.max(1));
         let labels = tasks(parts.targets, layout.labels(), count).zip(tasks(
-            parts.last,
+            parts.last_known,
             layout.targets,
             count,
         ));
@@ -118,19 +118,19 @@ impl Filler {
                         _ => find(task),
                     };
                     let windows = positions.map(|position| index.at(position));
-                    ahead::fetch(rows.inputs(windows[0].first, windows[0].rows()));
+                    prefetch_hints::fetch(rows.inputs(windows[0].first, windows[0].rows()));
                     let following = find(task + 1);
                     following.iter().for_each(|position| index.ahead(*position));
                     *known = Some((task + 1, following));
                     for window in &windows {
-                        ahead::touch(&rows.times()[window.row]);
+                        prefetch_hints::touch(&rows.times()[window.row]);
                         rows.labels.ahead(window.row);
                     }
                     let inputs = inputs.chunks_exact_mut(row * layout.features);
                     for (i, (window, out)) in windows.iter().zip(inputs).enumerate() {
                         let next =
                             windows.get(i + 1).copied().unwrap_or_else(|| index.at(following[0]));
-                        ahead::fetch(rows.inputs(next.first, next.rows()));
+                        prefetch_hints::fetch(rows.inputs(next.first, next.rows()));
                         copy_inputs(rows, window, padding, out, scratch);
                     }
                     let padded = lengths.iter_mut().zip(mask.chunks_exact_mut(row));

@@ -1,23 +1,23 @@
-//! Fitting: everything that is learned from training rows before training.
+//! ColumnFit: everything that is learned from training rows before training.
 //!
 //! Columns whose method needs only moments are fitted in one pass over the panel, all at once;
 //! quantiles, single series and values relative to a window are collected column by column. The
 //! result does not depend on the number of threads. Only a [`TrainSplit`] can be fitted.
 
 use crate::{
+    column_fit::{ColumnFit, Spread},
+    column_rules::{ColumnRules, RulesByColumn},
     contract::{check_cross_sections, schema},
     cross_section::crossed,
     error::NormalizeError,
-    fitting::{Fitting, Spread},
     labels::Labels,
     listing::list,
     moments::{Moments, Pass, is_known},
+    panel_rows::{self, PanelRows, SeriesRows},
     quantiles::fit_values,
-    recipe::{Recipe, Recipes},
     relative::{self, OwnFit},
     resolution::lost_changes,
     settings::{ScaleMethod, ScalePer, ScaleSettings, TargetSettings, WindowSettings},
-    spans::{self, PanelRows, SeriesRows},
     split::TrainSplit,
 };
 use millstream_data::{
@@ -64,17 +64,15 @@ pub fn fit(
     check_cross_sections(panel, train, settings)?;
     let schema = schema(panel, settings)?;
     let names = &panel.schema().columns;
-    let recipes = Recipes::new(&settings.scale, names)?;
-    let (times, series) = (spans::times(panel), spans::series(panel));
+    let rules_by_column = RulesByColumn::new(&settings.scale, names)?;
+    let (times, series) = (panel_rows::times(panel), panel_rows::series(panel));
 
-    let place = |name: &String| (column_place(names, name), recipes.of(name));
-    let features: Vec<(usize, Recipe)> = schema.features.iter().map(place).collect();
-    let labels: Vec<(usize, Recipe)> = schema.targets.iter().map(place).collect();
+    let place = |name: &String| (column_place(names, name), rules_by_column.of(name));
+    let features: Vec<(usize, ColumnRules)> = schema.features.iter().map(place).collect();
+    let labels: Vec<(usize, ColumnRules)> = schema.targets.iter().map(place).collect();
     check_targets(panel, &labels)?;
-    let identity: Vec<ColumnScaling> = features
-        .iter()
-        .map(|(at, recipe)| recipe.scaling(&names[*at], Fit::IDENTITY, 0.0))
-        .collect();
+    let identity: Vec<ColumnScaling> =
+        features.iter().map(|(at, rules)| rules.scaling(&names[*at], Fit::IDENTITY, 0.0)).collect();
     let panel_crossed = crossed(panel, &identity, &times);
     let data = Data { rows: PanelRows::new(&panel_crossed), series: &series, times: &times, train };
     let moments = data.moments(&features, &labels);
@@ -89,7 +87,7 @@ pub fn fit(
         by_series: std::collections::BTreeMap::new(),
         schema_hash: schema.hash(),
     };
-    let relative = if features.iter().any(|(_, recipe)| recipe.is_relative()) {
+    let relative = if features.iter().any(|(_, rules)| rules.is_relative()) {
         relative::fit(panel, &schema, &scaling, &features, settings, train, &mut fitted)?
     } else {
         Vec::new()
@@ -132,10 +130,10 @@ struct Targets {
     columns: Vec<ColumnScaling>,
     spread: Vec<Spread>,
     /// By series, where it has its own.
-    own: Vec<Option<Vec<Fitting>>>,
+    own: Vec<Option<Vec<ColumnFit>>>,
 }
 
-fn check_targets(panel: &Panel, targets: &[(usize, Recipe)]) -> Result<(), NormalizeError> {
+fn check_targets(panel: &Panel, targets: &[(usize, ColumnRules)]) -> Result<(), NormalizeError> {
     let (names, rows) = (&panel.schema().columns, PanelRows::new(panel));
     let has_value = |at: usize| rows.rows(0..rows.len()).any(|row| is_known(row[at]));
     match targets.iter().find(|(at, _)| !has_value(*at)) {
@@ -163,16 +161,17 @@ impl Data<'_> {
     /// The moments of all columns, if an input is fitted by them.
     fn moments(
         &self,
-        features: &[(usize, Recipe)],
-        targets: &[(usize, Recipe)],
+        features: &[(usize, ColumnRules)],
+        targets: &[(usize, ColumnRules)],
     ) -> Option<Moments> {
-        let wanted = |recipe: &Recipe| !recipe.is_relative() && is_fitted_by_moments(recipe.method);
-        if !features.iter().any(|(_, recipe)| wanted(recipe)) {
+        let wanted =
+            |rules: &ColumnRules| !rules.is_relative() && is_fitted_by_moments(rules.method);
+        if !features.iter().any(|(_, rules)| wanted(rules)) {
             return None;
         }
         let mut log = vec![false; self.rows.width()];
         let with = |method| {
-            features.iter().chain(targets).filter(move |(_, recipe)| recipe.method == method)
+            features.iter().chain(targets).filter(move |(_, rules)| rules.method == method)
         };
         with(ScaleMethod::Log1p).for_each(|(at, _)| log[*at] = true);
         let extremes = with(ScaleMethod::Minmax).next().is_some();
@@ -180,24 +179,28 @@ impl Data<'_> {
     }
 
     /// Fits the columns that are not relative to their window; those come out as they are.
-    fn columns(&self, columns: &[(usize, Recipe)], moments: Option<&Moments>) -> Vec<Fitting> {
+    fn columns(
+        &self,
+        columns: &[(usize, ColumnRules)],
+        moments: Option<&Moments>,
+    ) -> Vec<ColumnFit> {
         let sorted = |method| matches!(method, ScaleMethod::Robust | ScaleMethod::RankNormal);
-        let keep = match columns.iter().any(|(_, recipe)| sorted(recipe.method)) {
+        let keep = match columns.iter().any(|(_, rules)| sorted(rules.method)) {
             true => self.keep(),
             false => Vec::new(),
         };
-        let fit = |(at, recipe): &(usize, Recipe)| match moments {
-            _ if recipe.is_relative() => Fitting::identity(),
-            Some(moments) if is_fitted_by_moments(recipe.method) => {
-                Fitting::of_moments(recipe.method, moments, *at)
+        let fit = |(at, rules): &(usize, ColumnRules)| match moments {
+            _ if rules.is_relative() => ColumnFit::identity(),
+            Some(moments) if is_fitted_by_moments(rules.method) => {
+                ColumnFit::of_moments(rules.method, moments, *at)
             }
-            _ if sorted(recipe.method) => {
+            _ if sorted(rules.method) => {
                 let rows = self.rows.rows(0..self.rows.len()).zip(&keep);
                 let kept = rows.filter(|(_, keep)| **keep).map(|(row, _)| row[*at]);
                 let mut known: Vec<f32> = kept.filter(|x| is_known(*x)).collect();
-                fit_values(recipe.method, &mut known)
+                fit_values(rules.method, &mut known)
             }
-            _ => Fitting::identity(),
+            _ => ColumnFit::identity(),
         };
         columns.par_iter().map(fit).collect()
     }
@@ -208,35 +211,35 @@ impl Data<'_> {
         panel: &Panel,
         schema: &DataSchema,
         settings: &FitSettings,
-        targets: &[(usize, Recipe)],
+        targets: &[(usize, ColumnRules)],
         moments: Option<&Moments>,
     ) -> Targets {
         let Data { series, times, train, .. } = *self;
         let (kind, cross_section) = (schema.target_kind, settings.target.cross_section);
         let methods: Vec<(ScaleMethod, ScalePer)> = targets
             .iter()
-            .map(|(_, recipe)| match kind {
+            .map(|(_, rules)| match kind {
                 // Classes are no quantities.
                 TargetKind::Direction => (ScaleMethod::None, ScalePer::Feature),
-                _ => (recipe.method, recipe.per),
+                _ => (rules.method, rules.per),
             })
             .collect();
         // Labels that are a column's values have its moments, and need not be collected.
         let of_column = |target: usize| {
-            let (at, recipe) = &targets[target];
+            let (at, rules) = &targets[target];
             // Of logarithms there are no moments of the values themselves, whose mean is wanted.
             let plain = kind == TargetKind::Value
-                && recipe.method != ScaleMethod::Log1p
-                && [cross_section, recipe.cross_section] == [CrossSection::None; 2]
-                && is_fitted_by_moments(recipe.method);
-            Some(Fitting::of_moments(recipe.method, moments.filter(|_| plain)?, *at))
+                && rules.method != ScaleMethod::Log1p
+                && [cross_section, rules.cross_section] == [CrossSection::None; 2]
+                && is_fitted_by_moments(rules.method);
+            Some(ColumnFit::of_moments(rules.method, moments.filter(|_| plain)?, *at))
         };
-        let mut common: Vec<Option<Fitting>> = (0..targets.len()).map(of_column).collect();
+        let mut common: Vec<Option<ColumnFit>> = (0..targets.len()).map(of_column).collect();
         let per_series = |target: usize| methods[target].1 == ScalePer::Series;
         let collected = (0..targets.len()).any(|i| common[i].is_none() || per_series(i));
         let labels = collected.then(|| {
             let places: Vec<usize> = targets.iter().map(|(at, _)| *at).collect();
-            let columns = spans::columns(&PanelRows::new(panel), &places);
+            let columns = panel_rows::columns(&PanelRows::new(panel), &places);
             Labels::raw(columns, series, times, places.len(), schema, cross_section)
         });
         let values = |series: &[SeriesRows], target: usize| -> Vec<f32> {
@@ -245,7 +248,7 @@ impl Data<'_> {
             series.par_iter().flat_map_iter(of).collect()
         };
         let collect = |target: usize| fit_values(methods[target].0, &mut values(series, target));
-        let common: Vec<Fitting> = common
+        let common: Vec<ColumnFit> = common
             .par_iter_mut()
             .enumerate()
             .map(|(target, fitting)| fitting.take().unwrap_or_else(|| collect(target)))
@@ -270,9 +273,14 @@ impl Data<'_> {
     }
 
     /// By series, the fits of its own, where a column is fitted per series.
-    fn by_series(&self, columns: &[(usize, Recipe)], common: &[Fitting]) -> Vec<Option<Vec<Fit>>> {
-        let per_series = |recipe: &Recipe| recipe.per == ScalePer::Series && !recipe.is_relative();
-        if !columns.iter().any(|(_, recipe)| per_series(recipe)) {
+    fn by_series(
+        &self,
+        columns: &[(usize, ColumnRules)],
+        common: &[ColumnFit],
+    ) -> Vec<Option<Vec<Fit>>> {
+        let per_series =
+            |rules: &ColumnRules| rules.per == ScalePer::Series && !rules.is_relative();
+        if !columns.iter().any(|(_, rules)| per_series(rules)) {
             return vec![None; self.series.len()];
         }
         let part = self.train.part();
@@ -284,10 +292,10 @@ impl Data<'_> {
                 true => times.iter().zip(rows).filter(inside).map(|(_, row)| row).collect(),
                 false => Vec::new(),
             };
-            let fits = columns.iter().map(|(at, recipe)| {
+            let fits = columns.iter().map(|(at, rules)| {
                 let column = rows.iter().map(|row| row[*at]).filter(|x| is_known(*x));
-                if per_series(recipe) {
-                    own_fit(recipe.method, &mut column.collect::<Vec<_>>())
+                if per_series(rules) {
+                    own_fit(rules.method, &mut column.collect::<Vec<_>>())
                 } else {
                     None
                 }
@@ -319,7 +327,7 @@ pub(crate) fn own_fit(method: ScaleMethod, values: &mut [f32]) -> Option<Fit> {
     own_fitting(method, values).map(|fitting| fitting.fit)
 }
 
-fn own_fitting(method: ScaleMethod, values: &mut [f32]) -> Option<Fitting> {
+fn own_fitting(method: ScaleMethod, values: &mut [f32]) -> Option<ColumnFit> {
     Some(fit_values(method, values)).filter(|fitting| fitting.spread == Spread::Some)
 }
 
@@ -335,7 +343,7 @@ fn column_place(names: &[String], name: &str) -> usize {
 }
 
 /// Columns with nothing to scale, one line for each kind.
-fn warnings(scaling: &Scaling, features: &[Fitting], targets: &[Spread]) -> Vec<String> {
+fn warnings(scaling: &Scaling, features: &[ColumnFit], targets: &[Spread]) -> Vec<String> {
     let spreads = features.iter().map(|fitting| fitting.spread).chain(targets.iter().copied());
     let names = scaling.features.iter().chain(&scaling.targets).map(|column| &column.name);
     let columns: Vec<(&String, Spread)> = names.zip(spreads).collect();

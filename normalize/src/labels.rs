@@ -4,7 +4,10 @@
 //! kinds compare a later row with the window's last one; their row holds the labels of the window
 //! that ends there, all steps of it. A missing label is NaN and never becomes a number.
 
-use crate::{ahead, cross_section::TimeIndex, moments::is_known, spans::SeriesRows, split::Part};
+use crate::{
+    cross_section::TimeIndex, moments::is_known, panel_rows::SeriesRows, prefetch_hints,
+    split::Part,
+};
 use millstream_data::{CrossSection, DataSchema, Fit, PanelSchema, Scaling, TargetKind};
 use rayon::prelude::*;
 
@@ -140,7 +143,7 @@ impl Labels {
 
     /// Asks for what [`copy`](Self::copy) and [`last`](Self::last) of this row will want.
     pub(crate) fn ahead(&self, row: usize) {
-        ahead::touch(&self.values[row * self.width()]);
+        prefetch_hints::touch(&self.values[row * self.width()]);
     }
 
     /// The labels of the window that ends at `row` of a series that ends at `series_end`; those

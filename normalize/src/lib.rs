@@ -49,27 +49,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod ahead;
 mod apply;
 mod batches;
 mod between;
+mod column_fit;
+mod column_rules;
+mod column_scales;
 mod contract;
 mod cross_section;
 mod error;
 mod fill;
 mod fit;
-mod fitting;
 mod folds;
 mod forecasts;
+mod huge_pages;
 mod labels;
 mod listing;
 mod moments;
-mod numbers;
-mod pages;
+mod panel_rows;
 mod passes;
+mod prefetch_hints;
 mod prepare;
 mod quantiles;
-mod recipe;
 mod reference;
 mod relative;
 mod resolution;
@@ -77,25 +78,24 @@ mod room;
 mod rows;
 mod settings;
 mod shuffle;
-mod spans;
 mod split;
 mod stage;
 mod table;
-mod wide;
 mod windows;
+mod with_avx2;
 
 pub use crate::{
     batches::{Batches, Rank, TimeBatches, TrainingOrder},
     error::NormalizeError,
     fill::Filler,
     fit::{FitSettings, Fitted, fit},
+    panel_rows::SeriesRows,
     rows::Rows,
     settings::{
         PadSide, ScaleGroup, ScaleMethod, ScalePer, ScaleSettings, ShortSeries, SplitBy,
         SplitSettings, TargetSettings, Walk, WindowOrder, WindowSettings,
     },
     shuffle::Shuffle,
-    spans::SeriesRows,
     split::{Part, Span, Split, TrainSplit, parse_time},
     stage::{ForecastTimes, MakeSlots, Normalize, NormalizeSettings, Purpose, Resume},
     table::panel_of,

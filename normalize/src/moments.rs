@@ -4,7 +4,7 @@
 //! et al.): the result has the same bits on any number of threads and wherever shards are cut, and a
 //! pass over the data is all it takes.
 
-use crate::{spans::PanelRows, wide::wide};
+use crate::{panel_rows::PanelRows, with_avx2::with_avx2};
 use std::ops::Range;
 
 /// Rows summed as one chunk. Part of the result's definition: changing it changes last bits.
@@ -194,7 +194,7 @@ impl Moments {
 
 // In the loops below no branch depends on a value, so that they become vector instructions.
 
-wide! {
+with_avx2! {
     /// Adds distances of rows from `from`, and their squares, to what stands in place of mean and
     /// squares; and counts what is there.
     fn sum(rows: &[f32], from: &[f64], into: &mut Moments) {
@@ -212,7 +212,7 @@ wide! {
     }
 }
 
-wide! {
+with_avx2! {
     /// Extends the ranges of columns to the values of rows.
     fn extend(rows: &[f32], mins: &mut [f32], maxs: &mut [f32]) {
         for row in rows.chunks_exact(mins.len()) {

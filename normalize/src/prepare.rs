@@ -8,16 +8,16 @@ use crate::{
     error::NormalizeError,
     fit::{FitSettings, Fitted, fit},
     forecasts::{Forecasts, set_test_part, without_own_scale},
+    panel_rows,
     passes::{Course, Passes, TrainPasses},
     room::Copied,
     rows::Rows,
     settings::{ShortSeries, SplitSettings, WindowOrder, WindowSettings},
-    spans,
     split::{Part, Split, distinct_times},
     stage::{NormalizeSettings, Purpose},
     windows::{LeftOut, Shape, WindowIndex},
 };
-use millstream_data::{BatchCounts, Panel, Plan, WindowCounts};
+use millstream_data::{Panel, Plan, WindowCounts};
 use millstream_stage::Next;
 use std::sync::Arc;
 
@@ -93,18 +93,12 @@ impl Prepared {
         } else {
             TrainPasses::evenly(&indexes, settings, course)?
         };
-        let plan = Plan {
-            schema,
-            scaling,
-            panel: Arc::clone(panel.schema()),
-            windows,
-            batch_size: batch_size.get() / rank.ranks.max(1),
-            epochs: course.epochs,
-            batches: passes.counts(&rows, &indexes[0])?,
-            by_time: wanted.window.order == WindowOrder::ByTime,
-            warnings,
-            predict: 0,
-        };
+        let size = batch_size.get() / rank.ranks.max(1);
+        let plan = Plan::new(schema, scaling, Arc::clone(panel.schema()), size);
+        let mut plan = plan.to_learn_from(windows, course.epochs);
+        plan.batches = passes.counts(&rows, &indexes[0])?;
+        plan.by_time = wanted.window.order == WindowOrder::ByTime;
+        plan.warnings = warnings;
         let (passes, indexes) = (Passes::Train(Box::new(passes)), indexes.into());
         Ok(Some(Prepared { shape, plan: Arc::new(plan), passes, indexes, rows }))
     }
@@ -135,18 +129,11 @@ impl Prepared {
             return Err(forecasts.nothing(panel, &rows, &windows));
         }
         let batches = Batches::sorted(&index, settings.batch_size.get(), settings.rank)?;
-        let plan = Plan {
-            schema: schema.clone(),
-            scaling: scaling.clone(),
-            panel: Arc::clone(panel.schema()),
-            windows,
-            batch_size: settings.batch_size.get() / settings.rank.ranks.max(1),
-            epochs: 0,
-            batches: BatchCounts { predict: batches.len(), ..BatchCounts::default() },
-            by_time: false,
-            warnings,
-            predict: index.len(),
-        };
+        let size = settings.batch_size.get() / settings.rank.ranks.max(1);
+        let plan = Plan::new(schema.clone(), scaling.clone(), Arc::clone(panel.schema()), size);
+        let mut plan = plan.to_forecast(index.len());
+        plan.batches.predict = batches.len();
+        (plan.windows, plan.warnings) = (windows, warnings);
         let passes = Passes::Predict(batches);
         Ok(Some(Prepared { rows, shape, plan: Arc::new(plan), indexes: vec![index], passes }))
     }
@@ -159,7 +146,7 @@ fn long_enough(panel: &Panel, wanted: &FitSettings, split: &Split) -> Result<(),
         ShortSeries::Skip => lookback.get(),
         ShortSeries::Pad => (*min_rows).min(*lookback).get(),
     };
-    let series = spans::series(panel);
+    let series = panel_rows::series(panel);
     let longest = series.iter().map(|s| s.end - s.start).max().unwrap_or(0);
     let horizon = horizon.get();
     if longest < lookback.saturating_add(horizon) {

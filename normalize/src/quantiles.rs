@@ -1,7 +1,7 @@
-//! Fitting one column from its collected values: what needs them sorted, or has few of them.
+//! ColumnFit one column from its collected values: what needs them sorted, or has few of them.
 
 use crate::{
-    fitting::{Fitting, Spread},
+    column_fit::{ColumnFit, Spread},
     settings::ScaleMethod,
 };
 use millstream_data::Curve;
@@ -10,30 +10,34 @@ use millstream_data::Curve;
 const KNOTS: usize = 1001;
 
 /// Fits `values`, which are all known. Their order does not matter, and is lost.
-pub(crate) fn fit_values(method: ScaleMethod, values: &mut [f32]) -> Fitting {
+pub(crate) fn fit_values(method: ScaleMethod, values: &mut [f32]) -> ColumnFit {
     if values.is_empty() {
-        return if method == ScaleMethod::None { Fitting::identity() } else { Fitting::no_value() };
+        return if method == ScaleMethod::None {
+            ColumnFit::identity()
+        } else {
+            ColumnFit::no_value()
+        };
     }
     let (mean, deviation) = mean_and_deviation(values.iter().map(|x| f64::from(*x)));
     match method {
-        ScaleMethod::None => Fitting { mean, ..Fitting::identity() },
-        ScaleMethod::Zscore => Fitting::affine(Curve::Linear, mean, deviation, mean),
+        ScaleMethod::None => ColumnFit { mean, ..ColumnFit::identity() },
+        ScaleMethod::Zscore => ColumnFit::affine(Curve::Linear, mean, deviation, mean),
         ScaleMethod::Minmax => {
             let min = values.iter().copied().fold(f32::INFINITY, f32::min);
             let max = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            Fitting::affine(Curve::Linear, min.into(), f64::from(max) - f64::from(min), mean)
+            ColumnFit::affine(Curve::Linear, min.into(), f64::from(max) - f64::from(min), mean)
         }
         ScaleMethod::Log1p => {
             let logs = values.iter().map(|x| f64::from(Curve::Log1p.apply(f64::from(*x)) as f32));
             let (offset, scale) = mean_and_deviation(logs);
-            Fitting::affine(Curve::Log1p, offset, scale, mean)
+            ColumnFit::affine(Curve::Log1p, offset, scale, mean)
         }
         ScaleMethod::Robust => {
             values.sort_unstable_by(f32::total_cmp);
             let [low, median, high] = [1, 2, 3].map(|quarter| quantile(values, quarter, 4));
             // Half of the values or more can be equal; the others still tell how far they reach.
             let scale = if high > low { high - low } else { deviation };
-            Fitting::affine(Curve::Linear, median, scale, mean)
+            ColumnFit::affine(Curve::Linear, median, scale, mean)
         }
         ScaleMethod::RankNormal => {
             values.sort_unstable_by(f32::total_cmp);
@@ -42,7 +46,7 @@ pub(crate) fn fit_values(method: ScaleMethod, values: &mut [f32]) -> Fitting {
             let knots: Vec<f64> = (0..knots).map(|i| quantile(values, i, last)).collect();
             let is_spread = knots[0] < knots[knots.len() - 1];
             let spread = if is_spread { Spread::Some } else { Spread::none_around(mean) };
-            Fitting { spread, ..Fitting::affine(Curve::Quantiles(knots), 0.0, 1.0, mean) }
+            ColumnFit { spread, ..ColumnFit::affine(Curve::Quantiles(knots), 0.0, 1.0, mean) }
         }
     }
 }

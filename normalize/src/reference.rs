@@ -8,11 +8,11 @@
 
 use crate::{
     apply::raw_column,
+    column_scales::{ColumnScales, scaled},
     moments::is_known,
-    numbers::{Numbers, scaled},
-    spans::{PanelRows, SeriesRows},
-    wide::wide,
+    panel_rows::{PanelRows, SeriesRows},
     windows::Window,
+    with_avx2::with_avx2,
 };
 use millstream_data::{ColumnScaling, Missing, PanelSchema, Reference, Relative, Scaling};
 use std::{iter::repeat, ops::Range};
@@ -29,9 +29,9 @@ pub(crate) struct References {
     sources: Vec<Source>,
     /// Adjacent columns of that range with the same source.
     runs: Vec<(Range<usize>, Source)>,
-    common: Numbers,
+    common: ColumnScales,
     /// By series code, where a series has numbers of its own.
-    own: Vec<Option<Numbers>>,
+    own: Vec<Option<ColumnScales>>,
     /// Raw values of every column that is a reference by name, by row.
     named: Vec<Vec<f32>>,
 }
@@ -200,10 +200,10 @@ impl Source {
 struct Terms<'a> {
     multipliers: &'a [f32],
     subtrahends: &'a [f32],
-    numbers: &'a Numbers,
+    numbers: &'a ColumnScales,
 }
 
-wide! {
+with_avx2! {
     /// Copies rows, with those columns finished.
     fn finish(
         source: &[f32],
@@ -243,8 +243,8 @@ fn finish_within(
 }
 
 /// The numbers of these columns; those without a reference are scaled already and pass through.
-fn numbers(columns: &[ColumnScaling], own: Option<&[millstream_data::Fit]>) -> Numbers {
-    let mut numbers = Numbers::new(columns, own);
+fn numbers(columns: &[ColumnScaling], own: Option<&[millstream_data::Fit]>) -> ColumnScales {
+    let mut numbers = ColumnScales::new(columns, own);
     for (i, column) in columns.iter().enumerate() {
         if column.reference == Reference::None {
             // Within its limit it is already.

@@ -1,13 +1,13 @@
-//! Fitting what is taken relative to a window: the scale is that of such values in training
+//! ColumnFit what is taken relative to a window: the scale is that of such values in training
 //! windows, so the windows are cut first, with nothing scaled.
 
 use crate::{
+    column_fit::ColumnFit,
+    column_rules::ColumnRules,
     error::NormalizeError,
     fit::{FitSettings, own_fit},
-    fitting::Fitting,
     moments::is_known,
     quantiles::fit_values,
-    recipe::Recipe,
     rows::Rows,
     settings::ScalePer,
     split::TrainSplit,
@@ -35,10 +35,10 @@ pub(crate) fn fit(
     panel: &Panel,
     schema: &DataSchema,
     unscaled: &Scaling,
-    columns: &[(usize, Recipe)],
+    columns: &[(usize, ColumnRules)],
     settings: &FitSettings,
     train: &TrainSplit,
-    fitted: &mut [Fitting],
+    fitted: &mut [ColumnFit],
 ) -> Result<Vec<OwnFit>, NormalizeError> {
     // Only the relative columns are needed, unless a missing value of another drops its window.
     let all = unscaled.missing == Missing::Drop;
@@ -57,17 +57,17 @@ pub(crate) fn fit(
         .filter(|(_, column)| columns[**column].1.is_relative())
         .map(|(place, &column)| (place, column))
         .collect();
-    let fits: Vec<(usize, Fitting, Vec<OwnFit>)> = relative
+    let fits: Vec<(usize, ColumnFit, Vec<OwnFit>)> = relative
         .into_par_iter()
         .map(|(place, column)| {
-            let recipe = &columns[column].1;
-            let common = fit_values(recipe.method, &mut values(&rows, &windows, place));
-            let own = match recipe.per {
+            let rules = &columns[column].1;
+            let common = fit_values(rules.method, &mut values(&rows, &windows, place));
+            let own = match rules.per {
                 ScalePer::Feature => Vec::new(),
                 ScalePer::Series => windows
                     .chunk_by(|a, b| a.series == b.series)
                     .filter_map(|windows| {
-                        let fit = own_fit(recipe.method, &mut values(&rows, windows, place))?;
+                        let fit = own_fit(rules.method, &mut values(&rows, windows, place))?;
                         Some(OwnFit { series: windows[0].series, column, fit })
                     })
                     .collect(),

@@ -7,7 +7,7 @@
 use crate::{
     listing::list,
     moments::is_known,
-    spans::{self, PanelRows, SeriesRows},
+    panel_rows::{self, PanelRows, SeriesRows},
 };
 use millstream_data::{
     ColumnScaling, CrossSection, Fit, Panel, Reference, Scaling, SeriesFits, TargetKind,
@@ -65,7 +65,7 @@ struct Changes {
 pub(crate) fn lost_changes(panel: &Panel, scaling: &Scaling, kind: TargetKind) -> Vec<String> {
     let columns = Columns::new(panel, scaling, kind);
     let common = columns.scales(None);
-    let (rows, series) = (PanelRows::new(panel), spans::series(panel));
+    let (rows, series) = (PanelRows::new(panel), panel_rows::series(panel));
     let pairs = (PAIRS / series.len().max(1)).max(PAIRS_OF_SERIES);
     let mut lost: Vec<(Lost, usize, u32)> = series
         .par_iter()
@@ -178,8 +178,8 @@ impl Changes {
         for row in (series.start..series.end - 1).step_by(step) {
             let mut pair = rows.rows(row..row + 2);
             let (Some(first), Some(second)) = (pair.next(), pair.next()) else { continue };
-            spans::gather(first, &columns.places, &mut before);
-            spans::gather(second, &columns.places, &mut after);
+            panel_rows::gather(first, &columns.places, &mut before);
+            panel_rows::gather(second, &columns.places, &mut after);
             changes.add(&before, &after, scales);
         }
         changes

@@ -10,8 +10,8 @@ use crate::{
     error::NormalizeError,
     labels::Labels,
     moments::is_known,
+    panel_rows::{self, PanelRows, SeriesRows},
     reference::{BadReferences, References},
-    spans::{self, PanelRows, SeriesRows},
 };
 use millstream_data::{DataSchema, Extras, Missing, Padding, Panel, Reference, Scaling};
 use rayon::prelude::*;
@@ -75,7 +75,7 @@ impl Rows {
             scaling.features.iter().map(|c| place(&c.name)).collect::<Result<Vec<_>, _>>()?;
         let targets =
             scaling.targets.iter().map(|c| place(&c.name)).collect::<Result<Vec<_>, _>>()?;
-        let (times, series) = (spans::times(panel), spans::series(panel));
+        let (times, series) = (panel_rows::times(panel), panel_rows::series(panel));
 
         let raw = PanelRows::new(panel);
         let segments = segments(panel, &raw, schema, place)?;
@@ -87,7 +87,7 @@ impl Rows {
             scale_rows(&rows, &series, panel.schema(), columns, scaling);
         if let Cow::Owned(_) = panel {
             // An input's place among its peers is not what is forecast.
-            targets = spans::columns(&raw, columns.targets);
+            targets = panel_rows::columns(&raw, columns.targets);
         }
         let (count, names) = (columns.targets.len(), panel.schema());
         let kind = scaling.targets.first().map(|c| c.cross_section).unwrap_or_default();
@@ -181,8 +181,8 @@ fn segments(
     match segments.iter().position(bad) {
         None => Ok(segments),
         Some(row) => {
-            let times = spans::times(panel);
-            let series = spans::series(panel);
+            let times = panel_rows::times(panel);
+            let series = panel_rows::series(panel);
             let code = series[series.partition_point(|s| s.end <= row)].code;
             Err(NormalizeError::BadSegment {
                 column: column.clone(),

@@ -24,7 +24,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 ///
 /// ```compile_fail,E0451
 /// use millstream_normalize::{Part, TrainSplit};
-/// // Fitting on everything does not compile: nobody else can make a `TrainSplit`.
+/// // ColumnFit on everything does not compile: nobody else can make a `TrainSplit`.
 /// let everything = TrainSplit { part: Part::everything() };
 /// ```
 ///

@@ -7,10 +7,10 @@
 //! numbering, and counted.
 
 use crate::{
-    ahead,
+    panel_rows::SeriesRows,
+    prefetch_hints,
     rows::{Rows, Validity},
     settings::WindowSettings,
-    spans::SeriesRows,
     split::{Part, Span},
 };
 use millstream_data::DataSchema;
@@ -251,7 +251,7 @@ impl WindowIndex {
 
     /// Asks for what [`at`](Self::at) of this position will want.
     pub(crate) fn ahead(&self, position: u64) {
-        ahead::touch(&self.places[position as usize]);
+        prefetch_hints::touch(&self.places[position as usize]);
     }
 
     /// The earliest time at which all targets of a window are known.

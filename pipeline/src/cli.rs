@@ -1,6 +1,6 @@
 //! Every flag of the `millstream` command, and nothing else.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Keeps the training device fed: table in, trained weights and forecasts out.
@@ -16,6 +16,7 @@ Examples:
   millstream train --resume runs/2026-11-16_09-30-00
   millstream predict --output forecasts.csv       forecasts of the newest run
   millstream import --config stocks.toml          read the source into the cache
+  millstream export --output model.pt             the newest model, for torch.jit.load
   millstream doctor                               what is here and what is missing
 
 Settings come from pipeline.toml (or --config), then MILLSTREAM_SECTION__KEY, then --set.
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Predict(PredictArgs),
     /// Read the source into the cache
     Import(ImportArgs),
+    /// Write the model of a trained run in a format of others
+    Export(ExportArgs),
     /// Say what device, libtorch, driver, memory and database are here, and what is missing
     Doctor(Common),
     /// Print a completion script for your shell
@@ -58,6 +61,7 @@ impl Command {
             Command::Pipeline(args) | Command::Train(args) => args.common.json,
             Command::Predict(args) => args.common.json,
             Command::Import(args) => args.common.json,
+            Command::Export(args) => args.common.json,
             Command::Doctor(common) => common.json,
             Command::Completions { .. } => false,
         }
@@ -131,4 +135,26 @@ pub(crate) struct ImportArgs {
     /// Do not read the source; check every byte of the cache
     #[arg(long)]
     pub(crate) verify: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Run directory; without it the newest in run.dir that has a model
+    #[arg(long, value_name = "RUN", conflicts_with = "config")]
+    pub(crate) run: Option<PathBuf>,
+    /// In which format
+    #[arg(long, value_enum, default_value_t = ExportFormat::Torchscript)]
+    pub(crate) format: ExportFormat,
+    /// Where to write [default: RUN/model.pt]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// What a model can be written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// For torch.jit.load, in Python or C++
+    Torchscript,
 }

@@ -150,7 +150,7 @@ impl From<PipelineError> for Failure {
 
 fn predict_code(error: &PredictError) -> Code {
     match error {
-        PredictError::NoCuda { .. } | PredictError::Device(_) => Code::Device,
+        PredictError::Model(error) => model_code(error),
         PredictError::NotAFile { .. } | PredictError::TwoColumns(_) => Code::Settings,
         PredictError::WrongData { .. } => Code::Data,
         _ => Code::Other,

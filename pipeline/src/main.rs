@@ -10,6 +10,7 @@ mod dead_runs;
 mod device;
 mod doctor;
 mod ending;
+mod export;
 mod failure;
 mod import;
 mod interrupt;
@@ -122,6 +123,7 @@ fn run(command: Command) -> Result<Code, Failure> {
         Command::Train(args) => pipeline(&args, false),
         Command::Predict(args) => predict(&args),
         Command::Import(args) => import::import(&args),
+        Command::Export(args) => export::export(&args),
         Command::Doctor(common) => {
             let settings = Settings::load(common.config.as_deref(), &common.set)?;
             let findings = doctor::examine(&settings);

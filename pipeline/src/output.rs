@@ -96,7 +96,9 @@ mod tests {
         fs::create_dir_all(at("run/checkpoints/best")).unwrap();
         fs::create_dir_all(at("cache")).unwrap();
         fs::create_dir_all(at("data")).unwrap();
-        for file in ["run/config.toml", "run/checkpoints/best/model.pt", "data/p.csv", "x.csv"] {
+        for file in
+            ["run/config.toml", "run/checkpoints/best/model.safetensors", "data/p.csv", "x.csv"]
+        {
             fs::write(at(file), "").unwrap();
         }
         let check = |source: &str, output: &str, expected: &str| {
@@ -112,7 +114,7 @@ mod tests {
             assert!(found.contains(expected), "{output}: {found}");
         };
         check("data/p.csv", "run/config.toml", "a file of the run");
-        check("data/p.csv", "run/checkpoints/best/model.pt", "a file of the run");
+        check("data/p.csv", "run/checkpoints/best/model.safetensors", "a file of the run");
         check("data/p.csv", "run/checkpoints/best/new.parquet", "a file of the run");
         check("data/p.csv", "run/mine.csv", "Csv(");
         check("data/p.csv", "cache/key/shard-0000.arrow", "in the cache");

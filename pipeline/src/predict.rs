@@ -149,7 +149,7 @@ pub(crate) fn predict_run(
     tch::set_num_threads(i32::try_from(threads.train.get()).unwrap_or(i32::MAX));
 
     let checkpoint = run_dir::best_checkpoint(run);
-    let Contract { schema, scaling } = read_contract(&checkpoint)?;
+    let Contract { schema, scaling, .. } = read_contract(&checkpoint)?;
     let times = asked.times(&schema)?;
     let output = match asked.output {
         Some(path) => output::named(path, run, &settings.source)?,

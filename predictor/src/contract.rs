@@ -6,16 +6,18 @@
 
 use crate::{
     checkpoint::{self, Files},
-    error::{PredictError, json_reason},
+    error::PredictError,
 };
 use millstream_data::{DataSchema, Scaling};
-use serde::{Serialize, de::DeserializeOwned};
+use millstream_model::{ModelDescription, json_reason};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::path::Path;
 
 /// Files of a checkpoint.
 pub(crate) const SCHEMA: &str = "schema.json";
 pub(crate) const SCALER: &str = "scaler.json";
+pub(crate) const WEIGHTS: &str = "model.safetensors";
 
 /// What data a model wants and how it was scaled.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +26,16 @@ pub struct Contract {
     pub schema: DataSchema,
     /// The scaling that was fitted on the training rows.
     pub scaling: Scaling,
+    /// Which model, and how large.
+    pub model: ModelDescription,
+}
+
+/// `schema.json`.
+#[derive(Deserialize)]
+struct SchemaFile {
+    #[serde(flatten)]
+    schema: DataSchema,
+    model: ModelDescription,
 }
 
 /// Reads a checkpoint's contract. Its run may go on meanwhile.
@@ -43,7 +55,7 @@ impl Contract {
     /// They do not parse, or do not belong together.
     pub(crate) fn parse(folder: &Path, schema: &[u8], scaler: &[u8]) -> Result<Self, PredictError> {
         let (schema_path, path) = (folder.join(SCHEMA), folder.join(SCALER));
-        let schema: DataSchema = parse(&schema_path, schema)?;
+        let SchemaFile { schema, model } = parse(&schema_path, schema)?;
         let scaling: Scaling = parse(&path, scaler)?;
         let found: Vec<String> = scaling.targets.iter().map(|column| column.name.clone()).collect();
         if found != schema.targets {
@@ -55,7 +67,7 @@ impl Contract {
             let (scaler, found) = (path, found.clone());
             return Err(PredictError::OtherSchema { scaler, schema: schema_path, expected, found });
         }
-        Ok(Contract { schema, scaling })
+        Ok(Contract { schema, scaling, model })
     }
 
     /// Refuses batches that are not what the model was trained on. The fingerprint may differ:

@@ -1,7 +1,7 @@
 //! Why forecasting may fail: the crate's one error type.
 
 use millstream_data::ChecksumError;
-use serde_json::error::Category;
+use millstream_model::ModelError;
 use std::{io, path::PathBuf};
 
 /// Why forecasting failed. No output file is left behind.
@@ -10,7 +10,7 @@ use std::{io, path::PathBuf};
 pub enum PredictError {
     /// A file of the checkpoint cannot be read.
     #[error(
-        "cannot read {path}: {source}; a checkpoint folder holds model.pt, schema.json, scaler.json and checksums.txt"
+        "cannot read {path}: {source}; a checkpoint folder holds model.safetensors, schema.json, scaler.json and checksums.txt"
     )]
     ReadCheckpoint {
         /// The file.
@@ -58,14 +58,6 @@ pub enum PredictError {
         /// The hash that the scaler names.
         found: String,
     },
-    /// libtorch cannot load the model.
-    #[error("cannot load {path}: {reason}; restore the checkpoint or train again")]
-    LoadModel {
-        /// The file.
-        path: PathBuf,
-        /// What libtorch says.
-        reason: String,
-    },
     /// The batches are not what the model was trained on.
     #[error(
         "the model was trained with {what} {expected}, but the data has {found}; prepare the data with the model's own contract"
@@ -78,24 +70,16 @@ pub enum PredictError {
         /// What the batches have.
         found: String,
     },
-    /// Batches lie on a CUDA device, and this libtorch cannot compute there.
-    #[error(
-        "batches are on cuda:{index}, but this libtorch cannot compute with CUDA; set prefetch.device to \"cpu\" or \"auto\", or set LIBTORCH to one that can"
-    )]
-    NoCuda {
-        /// The device's number.
-        index: usize,
-    },
-    /// The device failed under a batch.
-    #[error("the device failed under a batch")]
-    Device(#[from] millstream_data::DeviceFault),
+    /// The model cannot be had, or a batch as its tensors.
+    #[error(transparent)]
+    Model(#[from] ModelError),
     /// The model failed on a batch.
-    #[error("the model failed on batch {index}: {reason}")]
+    #[error("the model failed on batch {index}: {source}")]
     Forward {
         /// The batch's position in the stream.
         index: u64,
-        /// What libtorch says.
-        reason: String,
+        /// Why.
+        source: ModelError,
     },
     /// The model's answer has another shape than its schema says.
     #[error(
@@ -150,15 +134,5 @@ impl From<ChecksumError> for PredictError {
             ChecksumError::Read { path, source } => PredictError::ReadCheckpoint { path, source },
             source => PredictError::Damaged { source },
         }
-    }
-}
-
-/// Why a file does not parse, without the names that its fields and types have in the program.
-pub(crate) fn json_reason(error: &serde_json::Error) -> String {
-    let place = format!("line {}, column {}", error.line(), error.column());
-    match error.classify() {
-        Category::Eof => "it ends too early".to_owned(),
-        Category::Syntax | Category::Io => format!("it is no JSON from {place} on"),
-        Category::Data => format!("it does not hold what it should, at {place}"),
     }
 }

@@ -2,23 +2,22 @@
 
 use crate::{
     checkpoint::{self, Files},
-    contract::{Contract, SCALER, SCHEMA},
+    contract::{Contract, SCALER, SCHEMA, WEIGHTS},
     error::PredictError,
     output::{Output, OutputFile},
     table::Table,
 };
-use millstream_data::{DeviceBatch, Padding, Phase, Place, Plan};
-use millstream_model::reason;
+use millstream_data::{DeviceBatch, Phase, Plan};
+use millstream_model::{
+    Architecture, BatchTensors, Mode, Model, ModelDescription, ModelError, Shape, TensorFile,
+    built_in, usable,
+};
 use millstream_stage::{Ending, Flow, Sink};
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tch::{CModule, Device, Kind, TchError, Tensor};
-
-/// The model's file in a checkpoint.
-const SCRIPT: &str = "model.pt";
 
 /// Something a watcher of a prediction may want to show.
 #[derive(Debug, Clone)]
@@ -55,16 +54,17 @@ pub struct PredictReport {
     pub output: Option<PathBuf>,
 }
 
+/// Finds the architecture that a `schema.json` describes.
+type FindModel<'a> = &'a dyn Fn(&ModelDescription) -> Result<Box<dyn Architecture>, ModelError>;
+
 /// Forecasts every window it is given with a checkpoint's model and writes the result to a file.
-///
-/// It runs the checkpoint's TorchScript and knows no model's definition.
 pub struct Predictor {
     contract: Contract,
-    /// The model's file, and what is in it.
-    script: PathBuf,
-    bytes: Vec<u8>,
-    model: CModule,
-    device: Device,
+    architecture: Box<dyn Architecture>,
+    /// `None` once they are the model's.
+    weights: Option<TensorFile>,
+    /// `None` until the first batch has told how large batches are, and where they lie.
+    model: Option<Box<dyn Model>>,
     table: Table,
     output: OutputFile,
     observer: Box<dyn FnMut(&PredictProgress)>,
@@ -75,28 +75,42 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// Loads the model and starts the output file under a temporary name.
+    /// Reads the checkpoint and starts the output file under a temporary name.
     ///
     /// # Errors
-    /// The checkpoint is missing or damaged, or the output's folder cannot be written to.
+    /// The checkpoint is missing or damaged, its model is none of millstream's own, or the output's
+    /// folder cannot be written to.
     pub fn new(
         checkpoint_dir: &Path,
         output: Output,
         observer: Box<dyn FnMut(&PredictProgress)>,
     ) -> Result<Self, PredictError> {
+        Predictor::with_models(checkpoint_dir, output, observer, &built_in)
+    }
+
+    /// The same with models of your own: `find` gives the one that a checkpoint's `schema.json`
+    /// describes.
+    ///
+    /// # Errors
+    /// As for [`Predictor::new`].
+    pub fn with_models(
+        checkpoint_dir: &Path,
+        output: Output,
+        observer: Box<dyn FnMut(&PredictProgress)>,
+        find: FindModel<'_>,
+    ) -> Result<Self, PredictError> {
         let Files { folder, contents: [schema, scaler, bytes] } =
-            checkpoint::read(checkpoint_dir, [SCHEMA, SCALER, SCRIPT])?;
+            checkpoint::read(checkpoint_dir, [SCHEMA, SCALER, WEIGHTS])?;
         let contract = Contract::parse(&folder, &schema, &scaler)?;
-        let script = folder.join(SCRIPT);
-        let model = load(&script, &bytes, Device::Cpu)?;
+        let architecture = find(&contract.model)?;
+        let weights = TensorFile::parse(folder.join(WEIGHTS), &bytes)?;
         let table = Table::new(&contract)?;
         Ok(Predictor {
             output: OutputFile::create(output, table.schema())?,
             contract,
-            script,
-            bytes,
-            model,
-            device: Device::Cpu,
+            architecture,
+            weights: Some(weights),
+            model: None,
             table,
             observer,
             report: PredictReport::default(),
@@ -105,82 +119,41 @@ impl Predictor {
         })
     }
 
-    /// Checks the stream and moves the model to it.
-    fn start(&mut self, batch: &DeviceBatch) -> Result<(), PredictError> {
+    /// Checks the stream, and builds the model where its batches lie.
+    fn start(&mut self, batch: &DeviceBatch) -> Result<Box<dyn Model>, PredictError> {
         let plan = batch.plan();
         self.contract.check(&plan.schema)?;
         (self.observer)(&PredictProgress::Started { plan: Arc::clone(plan) });
         self.seen = vec![false; plan.panel.series.len()];
         self.report.skipped = plan.windows.short_series;
-        self.device = match batch.place() {
-            Place::Cpu => Device::Cpu,
-            Place::Cuda(index) if !tch::Cuda::is_available() => {
-                return Err(PredictError::NoCuda { index });
-            }
-            Place::Cuda(index) => Device::Cuda(index),
-        };
-        if self.device != Device::Cpu {
-            // Loaded again, not moved: weights are constants of the script, which only loading
-            // puts on a device.
-            self.model = load(&self.script, &self.bytes, self.device)?;
-        }
-        Ok(())
+        let shape = Shape::of(&batch.layout(), self.contract.schema.padding);
+        let mut model = self.architecture.build(&shape, 0, usable(batch.place())?)?;
+        let mut weights = self.weights.take().expect("a stream starts once");
+        let parameters = model.parameters_mut();
+        let weights = weights.take(&parameters.names, &parameters.tensors)?;
+        parameters.restore(&weights)?;
+        Ok(model)
     }
 
     /// Runs the model and brings its forecasts to the host.
-    fn forecast(&mut self, batch: &DeviceBatch) -> Result<(), PredictError> {
+    fn forecast(&mut self, batch: &BatchTensors) -> Result<(), PredictError> {
         let _span = tracing::trace_span!("forecast").entered();
         let _guard = tch::no_grad_guard();
-        batch.begin()?;
-        let layout = batch.layout();
-        let rows = batch.meta().series.len() as i64;
-        let size = |value: usize| value as i64;
-        let labels = [rows, size(layout.horizon), size(layout.targets)];
-        let window = [rows, size(batch.meta().lookback), size(layout.features)];
-        let mut inputs = vec![self.part(batch, 0, &window)];
-        if self.contract.schema.padding == Padding::Right {
-            // Only then does the model need to be told where a window ends.
-            assert!(layout.extras.padding, "windows padded on the right have lengths");
-            inputs.push(self.part(batch, layout.lengths_at(), &[rows]));
-        }
-        let forecasts = self.model.forward_ts(&inputs).map_err(|error| PredictError::Forward {
-            index: batch.tag().index,
-            reason: reason(&error),
-        })?;
+        let layout = batch.batch().layout();
+        let labels = [batch.inputs.rows() as i64, layout.horizon as i64, layout.targets as i64];
+        let model = self.model.as_ref().expect("the first batch has started the stream");
+        let forecasts = model
+            .forward(&batch.inputs, Mode::Evaluate)
+            .map_err(|source| PredictError::Forward { index: batch.batch().tag().index, source })?;
         if forecasts.size() != labels {
             let (expected, found) = (labels.to_vec(), forecasts.size());
             return Err(PredictError::WrongForecast { expected, found });
         }
-        read(&forecasts, &mut self.forecasts);
+        self.forecasts.resize(forecasts.numel(), 0.0);
+        forecasts.f_copy_data(&mut self.forecasts, forecasts.numel()).map_err(ModelError::from)?;
         batch.finish();
         Ok(())
     }
-
-    /// A tensor over a part of the batch, `start` values into it.
-    fn part(&self, batch: &DeviceBatch, start: usize, shape: &[i64]) -> Tensor {
-        let end = start + shape.iter().product::<i64>() as usize;
-        assert!(end <= batch.layout().values(), "a part lies inside its slot");
-        let data = batch.address().wrapping_add(start).cast();
-        // SAFETY: the range lies inside the batch's slot (asserted above) on `self.device`, and
-        // the batch outlives the tensor: only `forecast` calls this, and all its tensors are gone
-        // when it returns, before `accept` drops the batch.
-        unsafe { Tensor::from_blob(data, shape, &[], Kind::Float, self.device) }
-    }
-}
-
-/// The model in the bytes of this file.
-fn load(path: &Path, bytes: &[u8], device: Device) -> Result<CModule, PredictError> {
-    let failed =
-        |error: TchError| PredictError::LoadModel { path: path.to_owned(), reason: reason(&error) };
-    let mut model = CModule::load_data_on_device(&mut &bytes[..], device).map_err(failed)?;
-    model.f_set_eval().map_err(failed)?;
-    Ok(model)
-}
-
-/// Copies a tensor into a vector that is reused from batch to batch.
-fn read(tensor: &Tensor, into: &mut Vec<f32>) {
-    into.resize(tensor.numel(), 0.0);
-    tensor.copy_data(into, tensor.numel());
 }
 
 impl Sink for Predictor {
@@ -189,10 +162,12 @@ impl Sink for Predictor {
     type Error = PredictError;
 
     fn accept(&mut self, batch: DeviceBatch) -> Result<Flow, PredictError> {
-        if self.report.windows == 0 {
-            self.start(&batch)?;
+        if self.model.is_none() {
+            self.model = Some(self.start(&batch)?);
         }
-        self.forecast(&batch)?;
+        let tensors = BatchTensors::new(batch)?;
+        self.forecast(&tensors)?;
+        let batch = tensors.batch();
         let (meta, plan) = (batch.meta(), batch.plan());
         let rows = self.table.rows(meta, plan, &self.forecasts);
         self.output.write(&rows)?;
@@ -228,8 +203,7 @@ impl Sink for Predictor {
 impl std::fmt::Debug for Predictor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Predictor")
-            .field("script", &self.script)
-            .field("device", &self.device)
+            .field("architecture", &self.architecture)
             .field("report", &self.report)
             .finish_non_exhaustive()
     }

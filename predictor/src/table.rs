@@ -30,7 +30,7 @@ impl Table {
     /// # Errors
     /// [`PredictError::TwoColumns`] when the names clash.
     pub(crate) fn new(contract: &Contract) -> Result<Self, PredictError> {
-        let Contract { schema, scaling } = contract;
+        let Contract { schema, scaling, .. } = contract;
         let time = match schema.time_kind {
             TimeKind::Date => DataType::Date32,
             TimeKind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
@@ -125,6 +125,8 @@ fn cross_section(scaling: &Scaling) -> CrossSection {
 mod tests {
     use super::*;
     use millstream_data::DataSchema;
+    use millstream_model::ModelDescription;
+    use serde_json::Value;
 
     fn check_refused(series: &str, time: &str, target: &str, expected: &str) {
         let schema = DataSchema {
@@ -133,8 +135,9 @@ mod tests {
             targets: vec![target.into()],
             ..DataSchema::default()
         };
-        let error =
-            Table::new(&Contract { schema, scaling: Scaling::default() }).unwrap_err().to_string();
+        let model = ModelDescription { kind: "lstm".into(), options: Value::Null };
+        let contract = Contract { schema, scaling: Scaling::default(), model };
+        let error = Table::new(&contract).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 

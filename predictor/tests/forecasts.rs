@@ -9,9 +9,11 @@ use arrow::{
     },
 };
 use millstream_data::{
-    BatchCounts, BatchLayout, BatchSlot, Checksums, ColumnScaling, Curve, DataSchema, DeviceBatch,
-    Extras, Fit, Padding, PanelSchema, Phase, Plan, Scaling, SeriesFits, Tag, TargetKind, TimeKind,
-    WindowCounts,
+    BatchLayout, BatchSlot, Checksums, ColumnScaling, Curve, DataSchema, DeviceBatch, Extras, Fit,
+    Padding, PanelSchema, Phase, Plan, Scaling, SeriesFits, Tag, TargetKind, TimeKind,
+};
+use millstream_model::{
+    Architecture, Inputs, Mode, Model, ModelDescription, ModelError, Parameters, Shape,
 };
 use millstream_predictor::{Contract, Output, PredictError, Predictor, read_contract};
 use millstream_stage::{Ending, Pool, Sink};
@@ -21,7 +23,7 @@ use std::{
     path::Path,
     sync::Arc,
 };
-use tch::{CModule, Device, Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 const LAYOUT: BatchLayout = BatchLayout {
     batch_size: 2,
@@ -54,33 +56,67 @@ fn contract(series: Option<&str>, time_kind: TimeKind) -> Contract {
             targets: vec![column("y", 10.0, 2.0), column("z", -1.0, 0.5)],
             ..Scaling::default()
         },
+        model: ModelDescription::of(&LastRow),
     }
 }
 
-/// A checkpoint whose model says: the last row's inputs, for both steps. Where windows are padded
-/// on the right, it must be told their lengths.
-fn checkpoint(folder: &Path, contract: &Contract) {
-    let host = (Kind::Float, Device::Cpu);
-    let mut examples = vec![Tensor::zeros([2, 3, 2], host)];
-    if contract.schema.padding == Padding::Right {
-        examples.push(Tensor::full([2], 3, host));
+/// A model that says: the last row's inputs, for both steps. Where windows are padded on the right, it
+/// must be told their lengths.
+#[derive(Debug)]
+struct LastRow;
+
+impl Architecture for LastRow {
+    fn name(&self) -> &str {
+        "last_row"
     }
-    let mut last_row = |inputs: &[Tensor]| {
-        let last = match inputs.get(1) {
-            None => inputs[0].narrow(1, 2, 1),
-            Some(lengths) => {
-                let at = (lengths.to_kind(Kind::Int64) - 1).view([-1, 1, 1]);
-                inputs[0].gather(1, &at.expand([-1, 1, 2], false), false)
-            }
+    fn options(&self) -> serde_json::Value {
+        serde_json::json!({})
+    }
+    fn build(&self, shape: &Shape, _: u64, _: Device) -> Result<Box<dyn Model>, ModelError> {
+        let padded = shape.padding == Padding::Right;
+        Ok(Box::new(Built { padded, parameters: Parameters::default() }))
+    }
+}
+
+#[derive(Debug)]
+struct Built {
+    padded: bool,
+    parameters: Parameters,
+}
+
+impl Model for Built {
+    fn forward(&self, inputs: &Inputs, mode: Mode) -> Result<Tensor, ModelError> {
+        assert_eq!(mode, Mode::Evaluate);
+        let last = if self.padded {
+            let lengths = inputs.lengths.as_ref().expect("padded windows have lengths");
+            let at = lengths.f_to_kind(Kind::Int64)?.f_sub_scalar(1)?.f_view([-1, 1, 1])?;
+            inputs.values.f_gather(1, &at.f_expand([-1, 1, 2], false)?, false)?
+        } else {
+            inputs.values.f_narrow(1, 2, 1)?
         };
-        vec![last.repeat([1, 2, 1])]
-    };
-    CModule::create_by_tracing("Forecast", "forward", &examples, &mut last_row)
-        .unwrap()
-        .save(folder.join("model.pt"))
-        .unwrap();
+        Ok(last.f_repeat([1, 2, 1])?)
+    }
+    fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+    fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+}
+
+fn find(description: &ModelDescription) -> Result<Box<dyn Architecture>, ModelError> {
+    assert_eq!(*description, ModelDescription::of(&LastRow));
+    Ok(Box::new(LastRow))
+}
+
+/// A tensor file with nothing in it.
+const NO_WEIGHTS: &[u8] = b"\x02\0\0\0\0\0\0\0{}";
+
+/// A checkpoint with this model.
+fn checkpoint(folder: &Path, contract: &Contract) {
+    fs::write(folder.join("model.safetensors"), NO_WEIGHTS).unwrap();
     let mut schema = serde_json::to_value(&contract.schema).unwrap();
-    schema["model"] = serde_json::json!({"kind": "of no concern here"});
+    schema["model"] = serde_json::to_value(&contract.model).unwrap();
     fs::write(folder.join("schema.json"), schema.to_string()).unwrap();
     fs::write(folder.join("scaler.json"), serde_json::to_string(&contract.scaling).unwrap())
         .unwrap();
@@ -90,37 +126,29 @@ fn checkpoint(folder: &Path, contract: &Contract) {
 /// Writes the checksums of what the folder holds now.
 fn seal(folder: &Path) {
     let mut checksums = Checksums::default();
-    for name in ["model.pt", "schema.json", "scaler.json"] {
+    for name in ["model.safetensors", "schema.json", "scaler.json"] {
         checksums.add(name, &fs::read(folder.join(name)).unwrap());
     }
     fs::write(folder.join(Checksums::FILE), checksums.to_text()).unwrap();
 }
 
 fn plan(contract: &Contract) -> Arc<Plan> {
-    let windows = WindowCounts { short_series: 1, ..WindowCounts::default() };
     let mut schema = contract.schema.clone();
     schema.fingerprint = "new data".into();
-    Arc::new(Plan {
-        panel: Arc::new(PanelSchema {
-            series_column: schema.series_column.clone(),
-            time_column: schema.time_column.clone(),
-            time_kind: schema.time_kind,
-            columns: vec!["a".into(), "b".into(), "y".into(), "z".into()],
-            kinds: Vec::new(),
-            inputs: 2,
-            series: vec!["AAA".into(), "BBB".into(), "CCC".into()],
-            fingerprint: "new data".into(),
-        }),
-        schema,
-        scaling: contract.scaling.clone(),
-        windows,
-        batch_size: 2,
-        epochs: 0,
-        batches: BatchCounts::even(&windows, 3, 2),
-        by_time: false,
-        warnings: Vec::new(),
-        predict: 3,
-    })
+    let panel = PanelSchema {
+        series_column: schema.series_column.clone(),
+        time_column: schema.time_column.clone(),
+        time_kind: schema.time_kind,
+        columns: vec!["a".into(), "b".into(), "y".into(), "z".into()],
+        kinds: Vec::new(),
+        inputs: 2,
+        series: vec!["AAA".into(), "BBB".into(), "CCC".into()],
+        fingerprint: "new data".into(),
+    };
+    let scaling = contract.scaling.clone();
+    let mut plan = Plan::new(schema, scaling, Arc::new(panel), 2).to_forecast(3);
+    plan.windows.short_series = 1;
+    Arc::new(plan)
 }
 
 /// Two batches of three windows: window `w` has last inputs (w, -w), outcomes 11 and -0.75, and none
@@ -165,7 +193,7 @@ fn batches(plan: &Arc<Plan>) -> Vec<DeviceBatch> {
 }
 
 fn predictor(folder: &Path, output: Output) -> Predictor {
-    Predictor::new(folder, output, Box::new(|_| {})).unwrap()
+    Predictor::with_models(folder, output, Box::new(|_| {}), &find).unwrap()
 }
 
 fn predict(
@@ -196,7 +224,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-const CHECKPOINT_FILES: [&str; 4] = ["checksums.txt", "model.pt", "scaler.json", "schema.json"];
+const CHECKPOINT_FILES: [&str; 4] =
+    ["checksums.txt", "model.safetensors", "scaler.json", "schema.json"];
 
 #[test]
 fn forecasts_come_back_in_user_units() {
@@ -335,7 +364,9 @@ fn only_a_file_is_replaced() {
     checkpoint(folder.path(), &contract(Some("symbol"), TimeKind::Date));
     let refused = |path: &Path| {
         let output = Output::Csv(path.to_owned());
-        Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err().to_string()
+        Predictor::with_models(folder.path(), output, Box::new(|_| {}), &find)
+            .unwrap_err()
+            .to_string()
     };
     let place = |name: &str| folder.path().join(name);
     fs::create_dir(place("folder")).unwrap();
@@ -437,7 +468,9 @@ fn check_damaged(file: &str, contents: &str, expected: &str) {
     fs::write(folder.path().join(file), contents).unwrap();
     seal(folder.path());
     let output = Output::Csv(folder.path().join("forecasts.csv"));
-    let error = Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err().to_string();
+    let error = Predictor::with_models(folder.path(), output, Box::new(|_| {}), &find)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains(file) && error.contains(expected), "{error}");
     assert!(error.len() < 400 && error.lines().count() == 1, "{error}");
     assert!(!error.contains("frame #") && !error.contains("Exception raised"), "{error}");
@@ -476,7 +509,7 @@ fn damage_is_named_with_its_file() {
         r#"{"method":"x","features":[],"targets":[]}"#,
         "scales targets []",
     );
-    check_damaged("model.pt", "garbage", "cannot load");
+    check_damaged("model.safetensors", "garbage", "is damaged: it is not in the safetensors");
 }
 
 #[test]
@@ -485,10 +518,10 @@ fn every_flipped_byte_is_noticed() {
     checkpoint(folder.path(), &contract(Some("symbol"), TimeKind::Date));
     let refused = || {
         let output = Output::Csv(folder.path().join("forecasts.csv"));
-        Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err()
+        Predictor::with_models(folder.path(), output, Box::new(|_| {}), &find).unwrap_err()
     };
     for (file, step) in
-        [("checksums.txt", 1), ("schema.json", 1), ("scaler.json", 1), ("model.pt", 61)]
+        [("checksums.txt", 1), ("schema.json", 1), ("scaler.json", 1), ("model.safetensors", 1)]
     {
         let path = folder.path().join(file);
         let good = fs::read(&path).unwrap();
@@ -508,4 +541,33 @@ fn every_flipped_byte_is_noticed() {
     let error = refused();
     assert!(matches!(error, PredictError::ReadCheckpoint { .. }), "{error:?}");
     assert!(error.to_string().contains("checksums.txt"), "{error}");
+}
+
+#[test]
+fn a_model_of_somebody_else_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    checkpoint(folder.path(), &contract(None, TimeKind::Date));
+    let output = Output::Csv(folder.path().join("forecasts.csv"));
+    let error = Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err().to_string();
+    let expected = "there is no model \"last_row\" here; forecast with the program that trained it";
+    assert_eq!(error, expected);
+    assert_eq!(names(folder.path()), CHECKPOINT_FILES);
+}
+
+/// Older versions kept the traced model in a checkpoint, and predicted with that.
+#[test]
+fn a_checkpoint_of_an_older_version_is_forecast_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let contract = contract(Some("symbol"), TimeKind::Date);
+    checkpoint(folder.path(), &contract);
+    let mut checksums = Checksums::default();
+    fs::write(folder.path().join("model.pt"), "a traced model").unwrap();
+    for name in ["model.safetensors", "model.pt", "schema.json", "scaler.json"] {
+        checksums.add(name, &fs::read(folder.path().join(name)).unwrap());
+    }
+    fs::write(folder.path().join(Checksums::FILE), checksums.to_text()).unwrap();
+    let output = Output::Csv(folder.path().join("forecasts.csv"));
+    let mut predictor = predictor(folder.path(), output);
+    let _flow = predictor.accept(batches(&plan(&contract)).swap_remove(0)).unwrap();
+    assert_eq!(predictor.finish(Ending::Drained).unwrap().windows, 2);
 }

@@ -1,20 +1,20 @@
-//! The ring of a CUDA device: pinned halves to fill, device halves to compute on, and a copy
+//! The ring of a CUDA device: pinned slots to fill, device buffers to compute on, and a copy
 //! stream in between that never makes a thread wait.
 //!
-//! Three edges keep a half from being overwritten while it is used:
+//! Three edges keep a buffer from being overwritten while it is used:
 //! - **ready**: the consumer's stream waits for the copy ([`DeviceBatch::begin`]);
 //! - **done**: the copy stream waits for the consumer's work ([`DeviceBatch::finish`]) before it
-//!   overwrites a device half;
-//! - **copied**: a pinned half goes back to be filled when its copy is done, which a thread of the
+//!   overwrites a device buffer;
+//! - **copied**: a pinned slot goes back to be filled when its copy is done, which a thread of the
 //!   ring waits for.
 //!
-//! Host halves and device halves recycle separately, and both are made once.
+//! Pinned slots and device buffers recycle separately, and both are made once.
 
 use crate::{
     cuda::CudaError,
-    half::Half,
-    lane::{Lane, insist},
+    device_buffer::DeviceBuffer,
     pinned::Pinned,
+    streams::{Streams, retry_once},
 };
 use crossbeam_channel::{Receiver, Sender, bounded};
 use cudarc::driver::{CudaEvent, DriverError};
@@ -31,45 +31,47 @@ use std::{
 /// The stage between a filler and a consumer that computes on a CUDA device.
 #[derive(Debug)]
 pub(crate) struct CudaRing {
-    lane: Arc<Lane>,
+    streams: Arc<Streams>,
     depth: NonZeroUsize,
     /// `None` until the first batch has told the layout.
-    halves: Option<Pool<DeviceSlot>>,
+    buffers: Option<Pool<DeviceSlot>>,
     copied: Pool<CudaEvent>,
     returns: Returns,
 }
 
 impl CudaRing {
-    pub(crate) fn new(lane: Arc<Lane>, depth: NonZeroUsize) -> Result<Self, CudaError> {
-        let copied = (0..depth.get()).map(|_| lane.host_event()).collect::<Result<Vec<_>, _>>()?;
+    pub(crate) fn new(streams: Arc<Streams>, depth: NonZeroUsize) -> Result<Self, CudaError> {
+        let copied =
+            (0..depth.get()).map(|_| streams.host_event()).collect::<Result<Vec<_>, _>>()?;
         let (copied, returns) = (Pool::new(copied), Returns::start(depth)?);
-        Ok(CudaRing { lane, depth, halves: None, copied, returns })
+        Ok(CudaRing { streams, depth, buffers: None, copied, returns })
     }
 
-    pub(crate) fn lane(&self) -> &Arc<Lane> {
-        &self.lane
+    pub(crate) fn streams(&self) -> &Arc<Streams> {
+        &self.streams
     }
 
-    fn halves(&mut self, layout: BatchLayout) -> Result<&Pool<DeviceSlot>, CudaError> {
-        if self.halves.is_none() {
-            let half = |_| {
-                let half = Half::new(&self.lane, layout.values())?;
-                Ok(DeviceSlot::new(layout, Box::new(half)))
+    fn buffers(&mut self, layout: BatchLayout) -> Result<&Pool<DeviceSlot>, CudaError> {
+        if self.buffers.is_none() {
+            let buffer = |_| {
+                let buffer = DeviceBuffer::new(&self.streams, layout.values())?;
+                Ok(DeviceSlot::new(layout, Box::new(buffer)))
             };
-            let halves = (0..self.depth.get()).map(half).collect::<Result<Vec<_>, CudaError>>()?;
-            self.halves = Some(Pool::new(halves));
+            let buffers =
+                (0..self.depth.get()).map(buffer).collect::<Result<Vec<_>, CudaError>>()?;
+            self.buffers = Some(Pool::new(buffers));
         }
-        Ok(self.halves.as_ref().expect("made just now or before"))
+        Ok(self.buffers.as_ref().expect("made just now or before"))
     }
 }
 
-/// Allocates the pinned halves.
+/// Allocates the pinned slots.
 pub(crate) fn pinned_slots(
-    lane: &Arc<Lane>,
+    streams: &Arc<Streams>,
     layout: BatchLayout,
     depth: NonZeroUsize,
 ) -> Result<Pool<BatchSlot>, CudaError> {
-    let slot = |_| Ok(BatchSlot::new(layout, Box::new(Pinned::new(lane, layout.values())?)));
+    let slot = |_| Ok(BatchSlot::new(layout, Box::new(Pinned::new(streams, layout.values())?)));
     Ok(Pool::new((0..depth.get()).map(slot).collect::<Result<Vec<_>, _>>()?))
 }
 
@@ -85,21 +87,21 @@ impl Stage for CudaRing {
     ) -> Result<Flow, CudaError> {
         let failed = CudaError::failed_to("copy a batch to the device");
         self.returns.check().map_err(&failed)?;
-        let halves = self.halves(slot.layout())?;
-        let Some(mut half) = emit.take(halves) else { return Ok(Flow::Stop) };
-        std::mem::swap(&mut slot.meta, &mut half.meta);
+        let buffers = self.buffers(slot.layout())?;
+        let Some(mut buffer) = emit.take(buffers) else { return Ok(Flow::Stop) };
+        std::mem::swap(&mut slot.meta, &mut buffer.meta);
         let copied = self.copied.take();
-        let memory: &dyn Any = half.memory();
-        let memory = memory.downcast_ref::<Half>().expect("the ring's own halves");
+        let memory: &dyn Any = buffer.memory();
+        let memory = memory.downcast_ref::<DeviceBuffer>().expect("the ring's own buffers");
         // SAFETY: the slot is not touched until `copied` has passed: its lease goes to the thread
         // that waits for that. After an error it is dropped, and `fill` has then waited.
         unsafe { memory.fill(slot.values(), &copied) }.map_err(&failed)?;
         self.returns.send(InFlight { copied, slot });
-        Ok(emit.send(DeviceBatch::Device(half)))
+        Ok(emit.send(DeviceBatch::Device(buffer)))
     }
 }
 
-/// A pinned half whose copy is under way. Fields drop in this order: the event is free again
+/// A pinned slot whose copy is under way. Fields drop in this order: the event is free again
 /// before the slot is, so there is always an event for a slot.
 #[derive(Debug)]
 struct InFlight {
@@ -107,7 +109,7 @@ struct InFlight {
     slot: Lease<BatchSlot>,
 }
 
-/// The thread that sends pinned halves back when their copies are done. It ends, and is joined,
+/// The thread that sends pinned slots back when their copies are done. It ends, and is joined,
 /// with the ring.
 #[derive(Debug)]
 struct Returns {
@@ -142,7 +144,7 @@ impl Returns {
 
 fn return_slots(receiver: &Receiver<InFlight>, fault: &OnceLock<DriverError>) {
     for InFlight { copied, slot } in receiver {
-        if let Err(error) = insist(|| copied.synchronize()) {
+        if let Err(error) = retry_once(|| copied.synchronize()) {
             // Only the first is the cause. The device has stopped, so the slot is free.
             let _ = fault.set(error);
         }

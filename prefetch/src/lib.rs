@@ -32,13 +32,13 @@
 mod cuda;
 mod cuda_ring;
 mod device;
-mod half;
-mod lane;
+mod device_buffer;
 mod pinned;
 mod ring;
 mod room;
 mod settings;
 mod simulator;
+mod streams;
 
 pub use crate::{
     cuda::{CudaDevice, CudaError, cuda_devices},

@@ -2,7 +2,7 @@
 
 use crate::{
     cuda::CudaError,
-    lane::{Lane, insist},
+    streams::{Streams, retry_once},
 };
 use cudarc::driver::{result, sys};
 use millstream_data::HostMemory;
@@ -13,7 +13,7 @@ use std::{ptr::NonNull, sync::Arc};
 pub(crate) struct Pinned {
     start: NonNull<f32>,
     values: usize,
-    lane: Arc<Lane>,
+    streams: Arc<Streams>,
 }
 
 // SAFETY: it owns its memory, which any thread may use: it is allocated as portable.
@@ -22,9 +22,9 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    pub(crate) fn new(lane: &Arc<Lane>, values: usize) -> Result<Self, CudaError> {
+    pub(crate) fn new(streams: &Arc<Streams>, values: usize) -> Result<Self, CudaError> {
         let failed = CudaError::failed_to("allocate pinned memory");
-        lane.context.bind_to_thread().map_err(&failed)?;
+        streams.context.bind_to_thread().map_err(&failed)?;
         let bytes = values * size_of::<f32>();
         // SAFETY: a context is current on this thread.
         let memory = unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
@@ -33,7 +33,7 @@ impl Pinned {
         assert!(start.is_aligned(), "pinned memory starts a page");
         // SAFETY: the allocation has this many bytes, and zeroes are values.
         unsafe { start.write_bytes(0, values) };
-        Ok(Pinned { start, values, lane: Arc::clone(lane) })
+        Ok(Pinned { start, values, streams: Arc::clone(streams) })
     }
 }
 
@@ -54,7 +54,7 @@ impl HostMemory for Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         // Where even this fails, the device is lost, and its driver gives all back by itself.
-        let _ = insist(|| self.lane.context.bind_to_thread());
+        let _ = retry_once(|| self.streams.context.bind_to_thread());
         // SAFETY: allocated in `new`, freed once, and no copy from it is under way: the ring holds
         // the lease of a slot until its copy is done. An error is of earlier work, not of this.
         let _ = unsafe { result::free_host(self.start.as_ptr().cast()) };

@@ -1,14 +1,14 @@
 //! The ring: a fixed number of slots that circulate between the filler and the consumer.
 //!
 //! On the CPU the slot itself is handed over; nothing is copied, and dropping the batch sends the
-//! slot back to be filled again. On a CUDA device the slot is copied to a half on the device
+//! slot back to be filled again. On a CUDA device the slot is copied to a buffer on the device
 //! (`cuda_ring.rs`). Slots are allocated once, so steady state allocates nothing.
 
 use crate::{
     cuda::CudaError,
     cuda_ring::{CudaRing, pinned_slots},
     device::{Device, Route},
-    lane::Lane,
+    streams::Streams,
 };
 use millstream_data::{BatchLayout, BatchSlot, DeviceBatch};
 use millstream_stage::{Emit, Flow, Lease, Pool, Stage};
@@ -41,7 +41,7 @@ impl Ring {
         let kind = match device.route {
             Route::Host => Kind::Cpu,
             Route::Cuda { ordinal, simulator } => {
-                Kind::Cuda(CudaRing::new(Lane::open(ordinal, simulator)?, depth)?)
+                Kind::Cuda(CudaRing::new(Streams::open(ordinal, simulator)?, depth)?)
             }
         };
         Ok(Ring { depth, kind })
@@ -52,13 +52,13 @@ impl Ring {
         &self,
     ) -> impl FnOnce(BatchLayout) -> Result<Pool<BatchSlot>, CudaError> + Send + use<> {
         let depth = self.depth;
-        let lane = match &self.kind {
+        let streams = match &self.kind {
             Kind::Cpu => None,
-            Kind::Cuda(ring) => Some(Arc::clone(ring.lane())),
+            Kind::Cuda(ring) => Some(Arc::clone(ring.streams())),
         };
-        move |layout| match &lane {
+        move |layout| match &streams {
             None => Ok(host_slots(layout, depth)),
-            Some(lane) => pinned_slots(lane, layout, depth),
+            Some(streams) => pinned_slots(streams, layout, depth),
         }
     }
 }

@@ -147,11 +147,12 @@ impl Counters {
         loop {
             let present = self.present.load(Ordering::Acquire);
             let mut booked = self.booked.each_ref().map(|time| time.load(Ordering::Relaxed));
-            // What was read is of one moment if nothing was booked meanwhile.
+            // What was read, the clock too, is of one moment if nothing was booked meanwhile.
+            let now = self.now();
             fence(Ordering::Acquire);
             if present != BOOKING && self.present.load(Ordering::Relaxed) == present {
                 let (activity, since) = unpack(present);
-                booked[activity] += self.now().saturating_sub(since);
+                booked[activity] += now.saturating_sub(since);
                 return booked.map(Duration::from_nanos);
             }
             std::hint::spin_loop();

@@ -79,6 +79,7 @@ impl<T: Item> Pipeline<T> {
                     return Ok(());
                 }
             }
+            counters.turn_to(Activity::Idle);
             outlet.finish();
             Ok(())
         });
@@ -112,6 +113,7 @@ impl<T: Item> Pipeline<T> {
                     return Ok(());
                 }
             }
+            counters.turn_to(Activity::Idle);
             outlet.finish();
             Ok(())
         });

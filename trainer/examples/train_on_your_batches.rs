@@ -4,8 +4,7 @@
 //! a run folder to the system's folder for temporary files and says where.
 
 use millstream_data::{
-    BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Extras,
-    PanelSchema, Phase, Plan, Scaling, Tag, TimeKind, WindowCounts,
+    BatchLayout, BatchSlot, DeviceBatch, Extras, Phase, Plan, Tag, WindowCounts,
 };
 use millstream_stage::{Emit, Flow, Item, Pipeline, Pool, Source, Stage};
 use millstream_trainer::{Progress, TrainSettings, Trainer};
@@ -31,45 +30,6 @@ const WINDOWS: WindowCounts = WindowCounts {
 fn wave(t: u64) -> f32 {
     let noise = (t.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as f32 / (1u32 << 24) as f32;
     (t as f32 * 0.3).sin() + 0.1 * (noise - 0.5)
-}
-
-fn plan() -> Plan {
-    let column = ColumnScaling::affine("wave", 0.0, 1.0, 0.0);
-    let columns = vec!["wave".to_owned()];
-    Plan {
-        schema: DataSchema {
-            time_column: "t".into(),
-            features: columns.clone(),
-            targets: columns.clone(),
-            lookback: LOOKBACK,
-            min_rows: LOOKBACK,
-            fingerprint: "example".into(),
-            ..DataSchema::default()
-        },
-        scaling: Scaling {
-            method: "none".into(),
-            features: vec![column.clone()],
-            targets: vec![column],
-            ..Scaling::default()
-        },
-        panel: Arc::new(PanelSchema {
-            series_column: None,
-            time_column: "t".into(),
-            time_kind: TimeKind::Integer,
-            columns,
-            kinds: Vec::new(),
-            inputs: 1,
-            series: vec!["wave".into()],
-            fingerprint: "example".into(),
-        }),
-        windows: WINDOWS,
-        batch_size: BATCH,
-        epochs: EPOCHS,
-        batches: BatchCounts::even(&WINDOWS, 0, BATCH),
-        by_time: false,
-        warnings: Vec::new(),
-        predict: 0,
-    }
 }
 
 /// Starts the line once.
@@ -137,7 +97,7 @@ impl Waves {
             for (value, t) in parts.inputs[row * LOOKBACK..].iter_mut().zip(start..end) {
                 *value = wave(t);
             }
-            parts.last[row] = wave(end - 1);
+            parts.last_known[row] = wave(end - 1);
             parts.targets[row] = wave(end);
             meta.series.push(0);
             meta.time.push(end as i64 - 1);
@@ -157,7 +117,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         extras: Extras::NONE,
     };
     let slots = Pool::new((0..3).map(|_| BatchSlot::on_heap(layout)));
-    let waves = Waves { plan: Arc::new(plan()), slots };
+    let waves = Waves {
+        plan: Arc::new(
+            Plan::unscaled(&["wave"], &["wave"], LOOKBACK, BATCH).to_learn_from(WINDOWS, EPOCHS),
+        ),
+        slots,
+    };
 
     let settings = TrainSettings {
         epochs: EPOCHS,

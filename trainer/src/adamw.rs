@@ -4,8 +4,9 @@
 //! the device; the host knows only the step count and the rate. tch's in-place methods return a
 //! second handle to the tensor, which is dropped on the spot.
 
+use crate::optimizer::Optimizer;
 use millstream_model::Parameters;
-use tch::Tensor;
+use tch::{TchError, Tensor};
 
 const BETA1: f64 = 0.9;
 const BETA2: f64 = 0.999;
@@ -23,19 +24,28 @@ pub(crate) struct AdamW {
 }
 
 impl AdamW {
-    pub(crate) fn new(parameters: &Parameters, weight_decay: f64) -> Self {
-        let zeros =
-            || parameters.tensors.iter().map(|tensor| tensor.detach().zeros_like()).collect();
-        AdamW { weight_decay, step: 0, averages: zeros(), squares: zeros(), scratch: zeros() }
+    /// # Errors
+    /// When libtorch has no memory for the state.
+    pub(crate) fn new(parameters: &Parameters, weight_decay: f64) -> Result<Self, TchError> {
+        let zeros = || -> Result<Vec<Tensor>, TchError> {
+            parameters.tensors.iter().map(|tensor| tensor.f_detach()?.f_zeros_like()).collect()
+        };
+        let (averages, squares, scratch) = (zeros()?, zeros()?, zeros()?);
+        Ok(AdamW { weight_decay, step: 0, averages, squares, scratch })
     }
+}
 
-    /// Steps taken.
-    pub(crate) fn steps(&self) -> u64 {
+impl Optimizer for AdamW {
+    fn steps(&self) -> u64 {
         self.step
     }
 
-    /// Takes one step down the gradients.
-    pub(crate) fn step(&mut self, parameters: &mut [Tensor], gradients: &[Tensor], rate: f64) {
+    fn step(
+        &mut self,
+        parameters: &mut [Tensor],
+        gradients: &[Tensor],
+        rate: f64,
+    ) -> Result<(), TchError> {
         let _guard = tch::no_grad_guard();
         self.step += 1;
         let exponent = self.step as f64;
@@ -45,39 +55,38 @@ impl AdamW {
         for ((parameter, gradient), ((average, square), scratch)) in
             parameters.iter_mut().zip(gradients).zip(moments)
         {
-            *parameter *= 1.0 - rate * self.weight_decay;
-            let _ = average.lerp_(gradient, 1.0 - BETA1);
-            let _ = gradient.square_out(scratch);
-            let _ = square.lerp_(scratch, 1.0 - BETA2);
-            let _ = square.sqrt_out(scratch);
-            *scratch /= correction;
-            *scratch += EPSILON;
-            let _ = average.div_out(scratch, scratch);
-            *scratch *= -step_size;
-            *parameter += &*scratch;
+            let _ = parameter.f_mul_scalar_(1.0 - rate * self.weight_decay)?;
+            let _ = average.f_lerp_(gradient, 1.0 - BETA1)?;
+            let _ = gradient.f_square_out(scratch)?;
+            let _ = square.f_lerp_(scratch, 1.0 - BETA2)?;
+            let _ = square.f_sqrt_out(scratch)?;
+            let _ = scratch.f_div_scalar_(correction)?;
+            let _ = scratch.f_add_scalar_(EPSILON)?;
+            let _ = average.f_div_out(scratch, scratch)?;
+            let _ = scratch.f_mul_scalar_(-step_size)?;
+            let _ = parameter.f_add_(scratch)?;
         }
+        Ok(())
     }
 
-    /// The state as tensors, in the order of [`state_names`].
-    pub(crate) fn state(&self) -> Vec<Tensor> {
+    fn state(&self) -> Vec<Tensor> {
         self.averages.iter().chain(&self.squares).map(Tensor::shallow_clone).collect()
     }
 
-    /// Goes on from a saved state.
-    pub(crate) fn restore(&mut self, state: &[Tensor], step: u64) {
+    fn state_names(&self, parameters: &[String]) -> Vec<String> {
+        let averages = parameters.iter().map(|name| format!("exp_avg.{name}"));
+        let squares = parameters.iter().map(|name| format!("exp_avg_sq.{name}"));
+        averages.chain(squares).collect()
+    }
+
+    fn restore(&mut self, state: &[Tensor], step: u64) -> Result<(), TchError> {
         let _guard = tch::no_grad_guard();
         self.step = step;
         for (tensor, saved) in self.averages.iter_mut().chain(&mut self.squares).zip(state) {
-            tensor.copy_(saved);
+            tensor.f_copy_(saved)?;
         }
+        Ok(())
     }
-}
-
-/// The names of the state's tensors in `optimizer.safetensors`.
-pub(crate) fn state_names(parameters: &[String]) -> Vec<String> {
-    let averages = parameters.iter().map(|name| format!("exp_avg.{name}"));
-    let squares = parameters.iter().map(|name| format!("exp_avg_sq.{name}"));
-    averages.chain(squares).collect()
 }
 
 #[cfg(test)]
@@ -107,8 +116,8 @@ mod tests {
     fn parameters() -> Parameters {
         let mut parameters = Parameters::default();
         let mut random = SplitMix64::new(3);
-        parameters.draw("w".into(), &[2, 3], 1.0, &mut random, Device::Cpu);
-        parameters.draw("b".into(), &[4], 1.0, &mut random, Device::Cpu);
+        parameters.draw("w", &[2, 3], 1.0, &mut random, Device::Cpu).unwrap();
+        parameters.draw("b", &[4], 1.0, &mut random, Device::Cpu).unwrap();
         parameters
     }
 
@@ -135,12 +144,12 @@ mod tests {
             .flat_map(values)
             .map(|theta| Reference { theta: f64::from(theta), m: 0.0, v: 0.0 })
             .collect();
-        let mut optimizer = AdamW::new(&parameters, 0.05);
+        let mut optimizer = AdamW::new(&parameters, 0.05).unwrap();
         let mut random = SplitMix64::new(9);
         for t in 1..=20 {
             let rate = 1e-2 / f64::from(t);
             let gradients = gradients(&mut random);
-            optimizer.step(&mut parameters.tensors, &as_tensors(&gradients), rate);
+            optimizer.step(&mut parameters.tensors, &as_tensors(&gradients), rate).unwrap();
             for (one, gradient) in reference.iter_mut().zip(gradients.iter().flatten()) {
                 one.step(f64::from(*gradient), rate, 0.05, t);
             }
@@ -155,18 +164,18 @@ mod tests {
     #[test]
     fn a_restored_state_goes_on_with_the_same_bits() {
         let (mut one, mut two) = (parameters(), parameters());
-        let mut first = AdamW::new(&one, 0.01);
+        let mut first = AdamW::new(&one, 0.01).unwrap();
         let mut random = SplitMix64::new(5);
         let steps: Vec<Vec<Tensor>> = (0..6).map(|_| as_tensors(&gradients(&mut random))).collect();
         for step in &steps[..3] {
-            first.step(&mut one.tensors, step, 1e-2);
+            first.step(&mut one.tensors, step, 1e-2).unwrap();
         }
-        two.restore(&one.snapshot());
-        let mut second = AdamW::new(&two, 0.01);
-        second.restore(&first.state(), first.steps());
+        two.restore(&one.snapshot().unwrap()).unwrap();
+        let mut second = AdamW::new(&two, 0.01).unwrap();
+        second.restore(&first.state(), first.steps()).unwrap();
         for step in &steps[3..] {
-            first.step(&mut one.tensors, step, 1e-2);
-            second.step(&mut two.tensors, step, 1e-2);
+            first.step(&mut one.tensors, step, 1e-2).unwrap();
+            second.step(&mut two.tensors, step, 1e-2).unwrap();
         }
         for (a, b) in one.tensors.iter().zip(&two.tensors) {
             assert!(a.equal(b));

@@ -6,36 +6,30 @@
 //!
 //! Nothing is read before its checksum was: see [`Opened`].
 
-use crate::{
-    adamw,
-    error::{TrainError, json_reason},
-    state::State,
-    tensor_file::{self, TensorFile, sync},
-};
+use crate::{error::TrainError, state::State};
 use millstream_data::{
     Checksums, DataSchema, Scaling, partial_folder, replace_folder, restore_folder, sync_folder,
 };
-use millstream_model::{ModelKind, ModelOptions, to_bytes};
+use millstream_model::{ModelDescription, TensorFile, json_reason, reason};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
-use tch::{CModule, Tensor};
+use tch::Tensor;
 
 const WEIGHTS: &str = "model.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
-const SCRIPT: &str = "model.pt";
 const STATE: &str = "state.json";
 const SCHEMA: &str = "schema.json";
 const SCALER: &str = "scaler.json";
 
 /// What a checkpoint consists of, besides the checksums of these.
-const FILES: [&str; 6] = [WEIGHTS, OPTIMIZER, SCRIPT, STATE, SCHEMA, SCALER];
+const FILES: [&str; 5] = [WEIGHTS, OPTIMIZER, STATE, SCHEMA, SCALER];
 
 /// The two checkpoints of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum CheckpointKind {
     /// The latest state, to resume from.
     Last,
     /// The epoch with the lowest validation loss, to predict with.
@@ -47,14 +41,7 @@ pub(crate) enum Which {
 pub(crate) struct SchemaFile {
     #[serde(flatten)]
     pub(crate) schema: DataSchema,
-    pub(crate) model: ModelShape,
-}
-
-/// Which model, and how large.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ModelShape {
-    pub(crate) kind: ModelKind,
-    pub(crate) options: ModelOptions,
+    pub(crate) model: ModelDescription,
 }
 
 /// What goes into a checkpoint. Tensors are on the host.
@@ -62,8 +49,8 @@ pub(crate) struct ModelShape {
 pub(crate) struct Contents<'a> {
     pub(crate) names: &'a [String],
     pub(crate) weights: &'a [Tensor],
+    pub(crate) optimizer_names: &'a [String],
     pub(crate) optimizer: &'a [Tensor],
-    pub(crate) script: &'a CModule,
     pub(crate) state: &'a State,
     pub(crate) schema: &'a SchemaFile,
     pub(crate) scaling: &'a Scaling,
@@ -75,11 +62,11 @@ pub(crate) struct Checkpoints {
     folder: PathBuf,
 }
 
-impl Which {
+impl CheckpointKind {
     fn name(self) -> &'static str {
         match self {
-            Which::Last => "last",
-            Which::Best => "best",
+            CheckpointKind::Last => "last",
+            CheckpointKind::Best => "best",
         }
     }
 }
@@ -96,10 +83,10 @@ impl Checkpoints {
 
     /// Where a run's last checkpoint is.
     pub(crate) fn last(run_dir: &Path) -> PathBuf {
-        Checkpoints::new(run_dir).path(Which::Last)
+        Checkpoints::new(run_dir).path(CheckpointKind::Last)
     }
 
-    pub(crate) fn path(&self, which: Which) -> PathBuf {
+    pub(crate) fn path(&self, which: CheckpointKind) -> PathBuf {
         self.folder.join(which.name())
     }
 
@@ -107,7 +94,11 @@ impl Checkpoints {
     ///
     /// # Errors
     /// [`TrainError::Write`] or [`TrainError::WriteTensors`]; the checkpoint before it stays.
-    pub(crate) fn write(&self, which: Which, contents: &Contents<'_>) -> Result<(), TrainError> {
+    pub(crate) fn write(
+        &self,
+        which: CheckpointKind,
+        contents: &Contents<'_>,
+    ) -> Result<(), TrainError> {
         let _span = tracing::trace_span!("checkpoint").entered();
         self.put(which, |folder| fill(folder, contents))
     }
@@ -115,7 +106,7 @@ impl Checkpoints {
     /// Puts a new folder in place of a checkpoint.
     fn put(
         &self,
-        which: Which,
+        which: CheckpointKind,
         fill: impl FnOnce(&Path) -> Result<(), TrainError>,
     ) -> Result<(), TrainError> {
         let path = self.path(which);
@@ -153,8 +144,8 @@ impl Checkpoints {
     pub(crate) fn mark_finished(&self) -> Result<(), TrainError> {
         let mut state = self.open_last()?.state()?;
         state.finished = true;
-        let last = self.path(Which::Last);
-        self.put(Which::Last, |folder| {
+        let last = self.path(CheckpointKind::Last);
+        self.put(CheckpointKind::Last, |folder| {
             share(&last, folder, FILES.into_iter().filter(|name| *name != STATE))?;
             write_json(&folder.join(STATE), &state)
         })
@@ -172,7 +163,7 @@ impl Checkpoints {
     /// # Errors
     /// [`TrainError::Write`] when it cannot be put back.
     pub(crate) fn put_back(&self) -> Result<(), TrainError> {
-        [Which::Last, Which::Best].into_iter().try_for_each(|which| {
+        [CheckpointKind::Last, CheckpointKind::Best].into_iter().try_for_each(|which| {
             let path = self.path(which);
             restore_folder(&path).map_err(writing(&path))
         })
@@ -185,12 +176,12 @@ impl Checkpoints {
     /// [`TrainError::Write`].
     pub(crate) fn recover(&self) -> Result<(), TrainError> {
         self.put_back()?;
-        let best = self.path(Which::Best);
-        if self.path(Which::Last).exists() || !best.exists() {
+        let best = self.path(CheckpointKind::Best);
+        if self.path(CheckpointKind::Last).exists() || !best.exists() {
             return Ok(());
         }
-        self.open(Which::Best)?.verify()?;
-        self.put(Which::Last, |folder| share(&best, folder, FILES.into_iter()))
+        self.open(CheckpointKind::Best)?.verify()?;
+        self.put(CheckpointKind::Last, |folder| share(&best, folder, FILES.into_iter()))
     }
 
     /// The last checkpoint with its checksums.
@@ -199,18 +190,18 @@ impl Checkpoints {
     /// [`TrainError::NoCheckpoint`] when there is none, [`TrainError::Damaged`] when it is not what
     /// was written.
     pub(crate) fn open_last(&self) -> Result<Opened, TrainError> {
-        let path = self.path(Which::Last);
+        let path = self.path(CheckpointKind::Last);
         if !path.exists() {
             return Err(TrainError::NoCheckpoint { path });
         }
-        self.open(Which::Last)
+        self.open(CheckpointKind::Last)
     }
 
     /// A checkpoint with its checksums.
     ///
     /// # Errors
     /// [`TrainError::Damaged`] when there are none, or not those that were written.
-    pub(crate) fn open(&self, which: Which) -> Result<Opened, TrainError> {
+    pub(crate) fn open(&self, which: CheckpointKind) -> Result<Opened, TrainError> {
         let folder = self.path(which);
         Ok(Opened { checksums: Checksums::read(&folder)?, folder })
     }
@@ -258,7 +249,7 @@ impl Opened {
     }
 
     /// # Errors
-    /// [`TrainError::Damaged`] or [`TrainError::DamagedTensors`], as below.
+    /// [`TrainError::Damaged`], or that they are no tensors.
     pub(crate) fn weights(&self) -> Result<TensorFile, TrainError> {
         self.tensors(WEIGHTS)
     }
@@ -268,18 +259,16 @@ impl Opened {
     }
 
     fn tensors(&self, name: &str) -> Result<TensorFile, TrainError> {
-        // libtorch reads files only: the bytes that were checked are dropped again.
-        self.checksums.read_file(name)?;
-        TensorFile::read(self.folder.join(name))
+        let bytes = self.checksums.read_file(name)?;
+        Ok(TensorFile::parse(self.folder.join(name), &bytes)?)
     }
 }
 
 /// Writes every file of a checkpoint.
 fn fill(folder: &Path, contents: &Contents<'_>) -> Result<(), TrainError> {
-    let Contents { names, weights, optimizer, script, state, schema, scaling } = contents;
-    tensor_file::write(&folder.join(WEIGHTS), names, weights)?;
-    tensor_file::write(&folder.join(OPTIMIZER), &adamw::state_names(names), optimizer)?;
-    write_bytes(&folder.join(SCRIPT), &to_bytes(script)?)?;
+    let Contents { names, weights, optimizer_names, optimizer, state, schema, scaling } = contents;
+    write_tensors(&folder.join(WEIGHTS), names, weights)?;
+    write_tensors(&folder.join(OPTIMIZER), optimizer_names, optimizer)?;
     write_json(&folder.join(STATE), state)?;
     write_json(&folder.join(SCHEMA), schema)?;
     write_json(&folder.join(SCALER), scaling)
@@ -318,6 +307,14 @@ fn share<'a>(
     Ok(())
 }
 
+/// Writes tensors under these names and waits until they are on the disk.
+fn write_tensors(path: &Path, names: &[String], tensors: &[Tensor]) -> Result<(), TrainError> {
+    let named: Vec<(&str, &Tensor)> = names.iter().map(String::as_str).zip(tensors).collect();
+    Tensor::write_safetensors(&named, path)
+        .map_err(|error| TrainError::WriteTensors { path: path.into(), reason: reason(&error) })?;
+    sync(path)
+}
+
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TrainError> {
     let mut text = serde_json::to_vec_pretty(value).expect("plain structs always serialise");
     text.push(b'\n');
@@ -329,9 +326,21 @@ fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), TrainError> {
     sync(path)
 }
 
+/// Waits until a file or folder that was written before is on the disk.
+fn sync(path: &Path) -> Result<(), TrainError> {
+    fs::File::open(path).and_then(|file| file.sync_all()).map_err(writing(path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_said_in_the_words_of_the_system() {
+        let tensor = Tensor::from_slice(&[1.0f32, 2.0]);
+        let error = write_tensors(Path::new("/dev/full"), &["a".into()], &[tensor]).unwrap_err();
+        assert_eq!(error.to_string(), "cannot write /dev/full: No space left on device");
+    }
 
     #[test]
     fn a_crash_between_the_two_moves_is_repaired() {
@@ -344,7 +353,7 @@ mod tests {
         fs::create_dir(&partial).unwrap();
         assert!(checkpoints.have_leftovers());
         checkpoints.recover().unwrap();
-        assert!(checkpoints.path(Which::Last).join("state.json").exists());
+        assert!(checkpoints.path(CheckpointKind::Last).join("state.json").exists());
         assert!(!checkpoints.have_leftovers());
     }
 

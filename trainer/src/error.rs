@@ -1,12 +1,9 @@
 //! Why training may fail: the crate's one error type.
-//!
-//! It does not cover failures inside libtorch's kernels (a device out of memory, say): tch raises
-//! those as panics, and no caller could carry on after one.
 
 use millstream_data::ChecksumError;
 use millstream_model::ModelError;
-use serde_json::error::Category;
 use std::{io, path::PathBuf};
+use tch::TchError;
 
 /// Why training failed.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +53,7 @@ pub enum TrainError {
         "the {part} loss is {loss} after step {step} of epoch {epoch}; lower train.learning_rate, set train.clip_norm, or look for extreme values in the data"
     )]
     Diverged {
-        /// Which loss: training or validation.
+        /// CheckpointKind loss: training or validation.
         part: &'static str,
         /// Steps done.
         step: u64,
@@ -104,7 +101,7 @@ pub enum TrainError {
     /// A file of a checkpoint is missing or not what was written there.
     #[error("{source}; restore the checkpoint or start a new run")]
     Damaged {
-        /// Which file, and what is wrong with it.
+        /// CheckpointKind file, and what is wrong with it.
         #[from]
         source: ChecksumError,
     },
@@ -115,28 +112,6 @@ pub enum TrainError {
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
-    },
-    /// A tensor file of a checkpoint does not parse.
-    #[error("{path} is damaged: {reason}; restore the checkpoint or start a new run")]
-    DamagedTensors {
-        /// The file.
-        path: PathBuf,
-        /// What the parser says.
-        reason: String,
-    },
-    /// A tensor file does not hold what the model needs.
-    #[error(
-        "{path} does not fit the model: tensor {name:?} should be {expected} and is {found}; restore the checkpoint or start a new run"
-    )]
-    WrongTensor {
-        /// The file.
-        path: PathBuf,
-        /// The tensor's name.
-        name: String,
-        /// The shape and kind the model needs.
-        expected: String,
-        /// What the file has.
-        found: String,
     },
     /// A file could not be written.
     #[error("cannot write {path}: {source}")]
@@ -162,17 +137,13 @@ pub enum TrainError {
         /// What libtorch says.
         reason: String,
     },
-    /// The model, or a batch as its tensors, cannot be had.
+    /// The model failed, or a batch or a file as its tensors cannot be had.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
 
-/// Why a file does not parse, without the names that its fields and types have in the program.
-pub(crate) fn json_reason(error: &serde_json::Error) -> String {
-    let place = format!("line {}, column {}", error.line(), error.column());
-    match error.classify() {
-        Category::Eof => "it ends too early".to_owned(),
-        Category::Syntax | Category::Io => format!("it is no JSON from {place} on"),
-        Category::Data => format!("it does not hold what it should, at {place}"),
+impl From<TchError> for TrainError {
+    fn from(error: TchError) -> Self {
+        TrainError::Model(error.into())
     }
 }

@@ -3,10 +3,13 @@
 //! Nothing here waits for the device: the loss is added up there and read by whoever logs it.
 //! When to log, evaluate or save is decided in `run.rs`.
 
-use crate::{adamw::AdamW, clip::clip_norm, dropout::batch_seed, settings::TrainSettings};
+use crate::{
+    clip::clip_norm, dropout::batch_seed, error::TrainError, optimizer::Optimizer,
+    settings::TrainSettings,
+};
 use millstream_data::{Phase, Plan, Tag};
-use millstream_model::{BatchTensors, Model};
-use tch::{Device, Kind, Tensor};
+use millstream_model::{BatchTensors, Mode, Model};
+use tch::{Device, Kind, TchError, Tensor};
 
 /// The batches whose gradients make one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +45,8 @@ pub(crate) fn steps_per_epoch(plan: &Plan, accumulate: u32) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Learner {
     settings: TrainSettings,
-    pub(crate) model: Model,
-    pub(crate) optimizer: AdamW,
+    pub(crate) model: Box<dyn Model>,
+    pub(crate) optimizer: Box<dyn Optimizer>,
     pub(crate) steps_total: u64,
     /// Loss of the batches since the last step, times their windows.
     pending: Tensor,
@@ -52,21 +55,23 @@ pub(crate) struct Learner {
 }
 
 impl Learner {
+    /// # Errors
+    /// When libtorch has no memory for what the optimizer keeps.
     pub(crate) fn new(
         settings: &TrainSettings,
-        model: Model,
+        model: Box<dyn Model>,
         steps_total: u64,
         device: Device,
-    ) -> Self {
-        let zero = || Tensor::zeros([1], (Kind::Double, device));
-        Learner {
+    ) -> Result<Self, TrainError> {
+        let zero = || Tensor::f_zeros([1], (Kind::Double, device));
+        Ok(Learner {
             settings: settings.clone(),
-            optimizer: AdamW::new(model.parameters(), settings.weight_decay),
+            optimizer: settings.optimizer.build(model.parameters(), settings)?,
             model,
             steps_total,
-            pending: zero(),
-            loss: zero(),
-        }
+            pending: zero()?,
+            loss: zero()?,
+        })
     }
 
     /// The learning rate of the step after `steps`.
@@ -75,37 +80,48 @@ impl Learner {
     }
 
     /// Learns from a batch; takes a step if it ends its group.
-    pub(crate) fn learn(&mut self, batch: &BatchTensors, tag: Tag, group: Group) {
-        if self.model.drops_out() {
+    ///
+    /// # Errors
+    /// When the model or libtorch fails.
+    pub(crate) fn learn(
+        &mut self,
+        batch: &BatchTensors,
+        tag: Tag,
+        group: Group,
+    ) -> Result<(), TrainError> {
+        if self.model.is_random() {
             let seed = batch_seed(self.settings.seed, tag.epoch, tag.index);
             tch::manual_seed(seed.cast_signed());
         }
-        let rows = batch.inputs.size()[0] as f64;
-        let forecast = self.model.forward(&batch.inputs, batch.lengths.as_ref(), true);
-        let loss = self.settings.loss.mean(&forecast, &batch.targets);
+        let rows = batch.inputs.rows() as f64;
+        let forecast = self.model.forward(&batch.inputs, Mode::Train)?;
+        let loss = self.settings.loss.mean(&forecast, &batch.targets)?;
         // Weighted by its share of the group's windows: the sum is the gradient of one big batch,
         // even where the last batch of an epoch is smaller.
-        (&loss * (rows / group.windows as f64)).backward();
+        loss.f_mul_scalar(rows / group.windows as f64)?.f_backward()?;
         batch.finish();
-        self.pending += loss.detach().to_kind(Kind::Double) * rows;
+        let sum = loss.f_detach()?.f_to_kind(Kind::Double)?.f_mul_scalar(rows)?;
+        let _ = self.pending.f_add_(&sum)?;
         if group.ends {
-            self.step();
+            self.step()?;
         }
+        Ok(())
     }
 
-    fn step(&mut self) {
+    fn step(&mut self) -> Result<(), TchError> {
         let rate = self.rate(self.optimizer.steps());
         let parameters = &mut self.model.parameters_mut().tensors;
-        let mut gradients: Vec<Tensor> = parameters.iter().map(Tensor::grad).collect();
+        let mut gradients = parameters.iter().map(Tensor::f_grad).collect::<Result<Vec<_>, _>>()?;
         if self.settings.clip_norm > 0.0 {
-            clip_norm(&mut gradients, self.settings.clip_norm);
+            clip_norm(&mut gradients, self.settings.clip_norm)?;
         }
-        self.optimizer.step(parameters, &gradients, rate);
+        self.optimizer.step(parameters, &gradients, rate)?;
         for mut gradient in gradients {
-            let _ = gradient.zero_();
+            let _ = gradient.f_zero_()?;
         }
-        self.loss += &self.pending;
-        let _ = self.pending.zero_();
+        let _ = self.loss.f_add_(&self.pending)?;
+        let _ = self.pending.f_zero_()?;
+        Ok(())
     }
 }
 

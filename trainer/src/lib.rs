@@ -19,25 +19,8 @@
 //! use millstream_trainer::{TrainSettings, Trainer};
 //! use std::sync::Arc;
 //!
-//! let column = |name: &str| ColumnScaling::affine(name, 0.0, 1.0, 0.0);
 //! let windows = WindowCounts { train: 8, ..WindowCounts::default() };
-//! let plan = Arc::new(Plan {
-//!     schema: DataSchema {
-//!         time_column: "t".into(), features: vec!["x".into()], targets: vec!["x".into()],
-//!         lookback: 3, min_rows: 3, ..DataSchema::default()
-//!     },
-//!     scaling: Scaling {
-//!         method: "none".into(), features: vec![column("x")], targets: vec![column("x")],
-//!         ..Scaling::default()
-//!     },
-//!     panel: Arc::new(PanelSchema {
-//!         series_column: None, time_column: "t".into(), time_kind: TimeKind::Integer,
-//!         columns: vec!["x".into()], kinds: Vec::new(), inputs: 1, series: vec![String::new()],
-//!         fingerprint: String::new(),
-//!     }),
-//!     windows, batch_size: 4, epochs: 1, batches: BatchCounts::even(&windows, 0, 4),
-//!     by_time: false, warnings: Vec::new(), predict: 0,
-//! });
+//! let plan = Arc::new(Plan::unscaled(&["x"], &["x"], 3, 4).to_learn_from(windows, 1));
 //! let layout = BatchLayout {
 //!     batch_size: 4, lookback: 3, features: 1, horizon: 1, targets: 1, extras: Extras::NONE,
 //! };
@@ -59,7 +42,7 @@
 //! }
 //! let report = trainer.finish(Ending::Drained)?;
 //! assert_eq!((report.steps, report.samples), (2, 8));
-//! assert!(folder.path().join("checkpoints/best/model.pt").exists());
+//! assert!(folder.path().join("checkpoints/best/model.safetensors").exists());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -74,6 +57,7 @@ mod judge;
 mod learner;
 mod loss;
 mod metrics;
+mod optimizer;
 mod pass;
 mod readback;
 mod report;
@@ -85,16 +69,18 @@ mod sample;
 mod schedule;
 mod settings;
 mod state;
-mod tensor_file;
 mod trainer;
 mod unchanged;
 
 pub use crate::{
     error::TrainError,
+    loss::Loss,
     metrics::{Figures, Metrics, StepMetrics},
+    optimizer::OptimizerKind,
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
     run_lock::{RunLock, clear_leftovers},
-    settings::{Loss, OptimizerKind, Schedule, TrainSettings},
+    schedule::Schedule,
+    settings::TrainSettings,
     state::Position,
     trainer::{Trainer, read_position},
 };

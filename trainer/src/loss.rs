@@ -1,18 +1,34 @@
 //! The loss: what training makes small.
 
-use crate::settings::Loss;
-use tch::{Reduction, Tensor};
+use serde::{Deserialize, Serialize};
+use tch::{Reduction, TchError, Tensor};
+
+/// What training makes small, and by what the best epoch is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loss {
+    /// Mean squared error.
+    #[default]
+    Mse,
+    /// Mean absolute error.
+    Mae,
+    /// Squared below an error of 1 (scaled units), absolute above.
+    Huber,
+}
 
 /// Beyond this error, in scaled units, the Huber loss grows in a straight line.
 const HUBER_DELTA: f64 = 1.0;
 
 impl Loss {
     /// The mean loss of a batch, as a scalar on the batch's device.
-    pub(crate) fn mean(self, forecast: &Tensor, target: &Tensor) -> Tensor {
+    ///
+    /// # Errors
+    /// When libtorch fails.
+    pub(crate) fn mean(self, forecast: &Tensor, target: &Tensor) -> Result<Tensor, TchError> {
         match self {
-            Loss::Mse => forecast.mse_loss(target, Reduction::Mean),
-            Loss::Mae => forecast.l1_loss(target, Reduction::Mean),
-            Loss::Huber => forecast.huber_loss(target, Reduction::Mean, HUBER_DELTA),
+            Loss::Mse => forecast.f_mse_loss(target, Reduction::Mean),
+            Loss::Mae => forecast.f_l1_loss(target, Reduction::Mean),
+            Loss::Huber => forecast.f_huber_loss(target, Reduction::Mean, HUBER_DELTA),
         }
     }
 }
@@ -24,7 +40,7 @@ mod tests {
     fn check(loss: Loss, expected: f64) {
         let forecast = Tensor::from_slice(&[0.0f32, 0.0]);
         let target = Tensor::from_slice(&[0.5f32, -3.0]);
-        let found = loss.mean(&forecast, &target).double_value(&[]);
+        let found = loss.mean(&forecast, &target).unwrap().double_value(&[]);
         assert!((found - expected).abs() < 1e-6, "{loss:?}: {found}, expected {expected}");
     }
 

@@ -7,15 +7,15 @@
 
 use crate::{
     judge::{Forecaster, Kept, judge},
+    loss::Loss,
     metrics::Figures,
     readback::Readback,
     report::Baseline,
-    settings::Loss,
 };
 use millstream_data::Plan;
 use millstream_model::BatchTensors;
 use std::sync::Arc;
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Kind, TchError, Tensor};
 
 /// What one pass found.
 #[derive(Debug, Clone)]
@@ -56,15 +56,19 @@ pub(crate) struct RawOutcomes {
 
 impl Pass {
     /// A pass over at most `windows` windows.
-    pub(crate) fn new(plan: &Arc<Plan>, windows: u64, device: Device) -> Self {
+    ///
+    /// # Errors
+    /// When libtorch has no memory for them.
+    pub(crate) fn new(plan: &Arc<Plan>, windows: u64, device: Device) -> Result<Self, TchError> {
         let targets = plan.schema.targets.len();
-        let room =
-            |columns: usize| Tensor::empty([columns as i64, windows as i64], (Kind::Float, device));
-        Pass {
-            loss: Tensor::zeros([1], (Kind::Double, device)),
-            forecasts: room(plan.schema.horizon * targets),
-            outcomes: room(plan.schema.horizon * targets),
-            last: room(targets),
+        let room = |columns: usize| {
+            Tensor::f_empty([columns as i64, windows as i64], (Kind::Float, device))
+        };
+        Ok(Pass {
+            loss: Tensor::f_zeros([1], (Kind::Double, device))?,
+            forecasts: room(plan.schema.horizon * targets)?,
+            outcomes: room(plan.schema.horizon * targets)?,
+            last: room(targets)?,
             series: Vec::with_capacity(windows as usize),
             times: Vec::with_capacity(windows as usize),
             raw: RawOutcomes {
@@ -72,7 +76,7 @@ impl Pass {
                 last: Vec::with_capacity(windows as usize * targets),
             },
             plan: Arc::clone(plan),
-        }
+        })
     }
 
     /// Windows so far.
@@ -81,36 +85,54 @@ impl Pass {
     }
 
     /// Adds a batch. Reads nothing.
-    pub(crate) fn add(&mut self, batch: &BatchTensors, forecast: &Tensor, loss: Loss) {
+    ///
+    /// # Errors
+    /// When libtorch fails.
+    pub(crate) fn add(
+        &mut self,
+        batch: &BatchTensors,
+        forecast: &Tensor,
+        loss: Loss,
+    ) -> Result<(), TchError> {
         let _guard = tch::no_grad_guard();
         let rows = batch.targets.size()[0];
-        self.loss += loss.mean(forecast, &batch.targets).to_kind(Kind::Double) * rows as f64;
+        let sum = loss.mean(forecast, &batch.targets)?.f_to_kind(Kind::Double)?;
+        let _ = self.loss.f_add_(&sum.f_mul_scalar(rows as f64)?)?;
         let at = self.times.len() as i64;
         let keep = |values: &Tensor, kept: &Tensor| {
-            kept.narrow(1, at, rows).copy_(&values.reshape([rows, -1]).transpose(0, 1));
+            let values = values.f_reshape([rows, -1])?.f_transpose(0, 1)?;
+            kept.f_narrow(1, at, rows)?.f_copy_(&values)
         };
-        keep(forecast, &self.forecasts);
-        keep(&batch.targets, &self.outcomes);
-        keep(&batch.last, &self.last);
+        keep(forecast, &self.forecasts)?;
+        keep(&batch.targets, &self.outcomes)?;
+        keep(&batch.last_known, &self.last)?;
         let meta = batch.batch().meta();
         self.series.extend_from_slice(&meta.series);
         self.times.extend_from_slice(&meta.time);
         self.raw.outcomes.extend_from_slice(&meta.outcomes);
         self.raw.last.extend_from_slice(&meta.last_known);
+        Ok(())
     }
 
     /// Reads what was kept, once, judges it, and starts over. The naive forecasts are judged on the
     /// same windows, if they are asked for.
-    pub(crate) fn finish(&mut self, readback: &mut Readback, baselines: bool) -> PassResult {
+    ///
+    /// # Errors
+    /// When libtorch fails.
+    pub(crate) fn finish(
+        &mut self,
+        readback: &mut Readback,
+        baselines: bool,
+    ) -> Result<PassResult, TchError> {
         let _guard = tch::no_grad_guard();
         let windows = self.times.len();
-        let seen = |kept: &Tensor| kept.narrow(1, 0, windows as i64);
+        let seen = |kept: &Tensor| kept.f_narrow(1, 0, windows as i64);
         let host = readback.tensors(&[
             self.loss.shallow_clone(),
-            seen(&self.forecasts),
-            seen(&self.outcomes),
-            seen(&self.last),
-        ]);
+            seen(&self.forecasts)?,
+            seen(&self.outcomes)?,
+            seen(&self.last)?,
+        ])?;
         let [loss, forecasts, outcomes, last] = &host[..] else {
             unreachable!("as many tensors as were read")
         };
@@ -125,7 +147,7 @@ impl Pass {
         let all = [Forecaster::Model, Forecaster::Mean, Forecaster::Last];
         let forecasters = if baselines { &all[..] } else { &all[..1] };
         let mut figures = judge(&self.plan, &kept, forecasters).into_iter();
-        let loss = loss.double_value(&[0]) / windows as f64;
+        let loss = loss.f_double_value(&[0])? / windows as f64;
         let result = PassResult {
             loss: loss.is_finite().then_some(loss),
             model: figures.next().expect("the model is the first"),
@@ -135,8 +157,8 @@ impl Pass {
         self.times.clear();
         self.raw.outcomes.clear();
         self.raw.last.clear();
-        let _ = self.loss.zero_();
-        result
+        let _ = self.loss.f_zero_()?;
+        Ok(result)
     }
 }
 

@@ -77,7 +77,7 @@ fn judged(plan: &Arc<Plan>, raw: &Raw) -> PassResult {
 /// `tells`: whether batches carry what came in user units too.
 fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
     let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
-    let mut pass = Pass::new(plan, WINDOWS as u64, Device::Cpu);
+    let mut pass = Pass::new(plan, WINDOWS as u64, Device::Cpu).unwrap();
     let windows: Vec<usize> = (0..WINDOWS).collect();
     for windows in windows.chunks(LAYOUT.batch_size) {
         let mut slot = pool.take();
@@ -89,7 +89,7 @@ fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
         let mut forecasts = Vec::new();
         for (row, &window) in windows.iter().enumerate() {
             for target in 0..TARGETS {
-                parts.last[row * TARGETS + target] =
+                parts.last_known[row * TARGETS + target] =
                     scaled(plan, window, target, raw.last[window * TARGETS + target]);
             }
             for cell in 0..HORIZON * TARGETS {
@@ -110,10 +110,10 @@ fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
         }
         let batch = BatchTensors::new(DeviceBatch::Host(slot)).unwrap();
         let shape = [windows.len() as i64, HORIZON as i64, TARGETS as i64];
-        pass.add(&batch, &Tensor::from_slice(&forecasts).view(shape), Loss::Mae);
+        pass.add(&batch, &Tensor::from_slice(&forecasts).view(shape), Loss::Mae).unwrap();
     }
     assert_eq!(pass.windows(), WINDOWS as u64);
-    let result = pass.finish(&mut Readback::default(), true);
+    let result = pass.finish(&mut Readback::default(), true).unwrap();
     assert_eq!(pass.windows(), 0, "the next pass starts over");
     result
 }

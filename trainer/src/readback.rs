@@ -4,7 +4,7 @@
 //! in this crate reads one, and every read is counted: a test holds the count against the log
 //! lines, passes and checkpoints that need one.
 
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Kind, TchError, Tensor};
 
 /// Reads tensors and counts how often.
 #[derive(Debug, Default)]
@@ -14,18 +14,24 @@ pub(crate) struct Readback {
 
 impl Readback {
     /// The values of a tensor, row by row.
-    pub(crate) fn numbers(&mut self, tensor: &Tensor) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// When the device, or what was computed there, has failed.
+    pub(crate) fn numbers(&mut self, tensor: &Tensor) -> Result<Vec<f64>, TchError> {
         self.reads += 1;
         let mut numbers = vec![0.0; tensor.numel()];
-        tensor.to_kind(Kind::Double).copy_data(&mut numbers, tensor.numel());
-        numbers
+        tensor.f_to_kind(Kind::Double)?.f_copy_data(&mut numbers, tensor.numel())?;
+        Ok(numbers)
     }
 
     /// Each tensor on the host, without its history. Counts as one read: the device is waited for
     /// once. A tensor that is on the host already is shared, not copied.
-    pub(crate) fn tensors(&mut self, tensors: &[Tensor]) -> Vec<Tensor> {
+    ///
+    /// # Errors
+    /// When the device, or what was computed there, has failed.
+    pub(crate) fn tensors(&mut self, tensors: &[Tensor]) -> Result<Vec<Tensor>, TchError> {
         self.reads += 1;
-        tensors.iter().map(|tensor| tensor.detach().to_device(Device::Cpu)).collect()
+        tensors.iter().map(|tensor| tensor.f_detach()?.f_to_device(Device::Cpu)).collect()
     }
 
     /// How often the host waited for the device.

@@ -5,7 +5,7 @@
 //! `trainer.rs`.
 
 use crate::{
-    checkpoint::{Checkpoints, Contents, ModelShape, SchemaFile, Which},
+    checkpoint::{CheckpointKind, Checkpoints, Contents, SchemaFile},
     error::TrainError,
     journal::{EpochLine, Journal},
     learner::{Group, Learner},
@@ -16,7 +16,7 @@ use crate::{
     state::{History, Scheduler, State, StreamShape},
 };
 use millstream_data::{DeviceBatch, Phase, Plan, Tag};
-use millstream_model::{BatchTensors, device};
+use millstream_model::{BatchTensors, Mode, ModelDescription, device};
 use std::{sync::Arc, time::Instant};
 use tch::Tensor;
 
@@ -28,6 +28,7 @@ pub(crate) type Observer = dyn FnMut(&Progress);
 pub(crate) struct Run {
     pub(crate) settings: TrainSettings,
     pub(crate) plan: Arc<Plan>,
+    pub(crate) model: ModelDescription,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) journal: Journal,
     pub(crate) learner: Learner,
@@ -67,15 +68,15 @@ impl Run {
                 self.learn(batch, tag, observe)?;
                 None
             }
-            Phase::Validation => self.validate(&batch, tag, observe),
+            Phase::Validation => self.validate(&batch, tag, observe)?,
             Phase::Test => {
-                self.try_out(&batch, tag, observe);
+                self.test_batch(&batch, tag, observe)?;
                 None
             }
             Phase::Predict => unreachable!("no run expects a batch of the predict phase"),
         };
         match found {
-            Some(found) if tag.epoch == 0 => self.look_before(found, observe),
+            Some(found) if tag.epoch == 0 => self.initial_validation(found, observe),
             found if tag.epoch > 0 && self.plan.ends_epoch(tag) => self.end_epoch(found, observe),
             _ => Ok(()),
         }
@@ -89,9 +90,9 @@ impl Run {
     ) -> Result<(), TrainError> {
         let _span = tracing::trace_span!("learn").entered();
         let clock = Instant::now();
-        let rows = batch.inputs.size()[0].cast_unsigned();
+        let rows = batch.inputs.rows();
         let group = Group::of(&self.plan, self.settings.accumulate.get(), tag.index, rows);
-        self.learner.learn(&batch, tag, group);
+        self.learner.learn(&batch, tag, group)?;
         // Back to its pool now, not after the log line is written.
         drop(batch);
         if group.ends {
@@ -135,8 +136,8 @@ impl Run {
         if samples == 0 {
             return Ok(());
         }
-        let sum = self.readback.numbers(&self.learner.loss)[0];
-        let _ = self.learner.loss.zero_();
+        let sum = self.readback.numbers(&self.learner.loss)?[0];
+        let _ = self.learner.loss.f_zero_()?;
         if !sum.is_finite() {
             return Err(self.diverged("training", sum));
         }
@@ -155,36 +156,55 @@ impl Run {
         batch: &BatchTensors,
         tag: Tag,
         observe: &mut Observer,
-    ) -> Option<PassResult> {
+    ) -> Result<Option<PassResult>, TrainError> {
         let windows = self.plan.windows.validation;
         let place = device(batch.batch().place());
-        let pass = self.validation.get_or_insert_with(|| Pass::new(&self.plan, windows, place));
-        forecast(&self.learner, batch, pass, &self.settings);
+        let pass = match self.validation.take() {
+            Some(pass) => pass,
+            None => Pass::new(&self.plan, windows, place)?,
+        };
+        let pass = self.validation.insert(pass);
+        forecast(&self.learner, batch, pass, &self.settings)?;
         observe(&evaluating(tag, pass, windows));
         // The naive forecasts do not change with the epochs.
         let baselines = tag.epoch == 0;
-        self.plan.is_last(tag).then(|| pass.finish(&mut self.readback, baselines))
+        let ended = self.plan.is_last(tag);
+        Ok(ended.then(|| pass.finish(&mut self.readback, baselines)).transpose()?)
     }
 
-    fn try_out(&mut self, batch: &BatchTensors, tag: Tag, observe: &mut Observer) {
+    fn test_batch(
+        &mut self,
+        batch: &BatchTensors,
+        tag: Tag,
+        observe: &mut Observer,
+    ) -> Result<(), TrainError> {
         let windows = self.plan.windows.test;
         let place = device(batch.batch().place());
-        if self.testing.is_none() {
-            observe(&Progress::Testing);
-            let best =
-                self.best.as_deref().expect("an epoch ended before the test, so one is best");
-            self.learner.model.parameters_mut().restore(best);
-        }
-        let pass = self.testing.get_or_insert_with(|| Pass::new(&self.plan, windows, place));
-        forecast(&self.learner, batch, pass, &self.settings);
+        let pass = match self.testing.take() {
+            Some(pass) => pass,
+            None => {
+                observe(&Progress::Testing);
+                let best = self.best.as_deref();
+                let best = best.expect("an epoch ended before the test, so one is best");
+                self.learner.model.parameters_mut().restore(best)?;
+                Pass::new(&self.plan, windows, place)?
+            }
+        };
+        let pass = self.testing.insert(pass);
+        forecast(&self.learner, batch, pass, &self.settings)?;
         observe(&evaluating(tag, pass, windows));
         if self.plan.is_last(tag) {
-            self.test = Some(pass.finish(&mut self.readback, true));
+            self.test = Some(pass.finish(&mut self.readback, true)?);
         }
+        Ok(())
     }
 
     /// The end of the validation pass before the first step.
-    fn look_before(&mut self, found: PassResult, observe: &mut Observer) -> Result<(), TrainError> {
+    fn initial_validation(
+        &mut self,
+        found: PassResult,
+        observe: &mut Observer,
+    ) -> Result<(), TrainError> {
         let loss = found.loss.ok_or_else(|| self.diverged("validation", f64::NAN))?;
         self.history.first_validation_loss = Some(loss);
         self.history.validation_baseline = found.baseline;
@@ -219,7 +239,7 @@ impl Run {
             self.history.best_epoch = Some(epoch);
             self.history.validation = found.map(|found| found.model);
             let parameters = self.learner.model.parameters();
-            self.best = Some(parameters.snapshot());
+            self.best = Some(parameters.snapshot()?);
         }
         let train_loss = Some(train_loss);
         let line = EpochLine { epoch, train_loss, validation_loss, validation };
@@ -227,26 +247,29 @@ impl Run {
         (self.epoch, self.done) = (epoch + 1, 0);
         // Best first: a crash in between leaves a `last` that will redo this epoch and find it
         // best again, never a `last` that believes in a best that is not there.
-        let order = if improved { &[Which::Best, Which::Last][..] } else { &[Which::Last] };
+        let order = if improved {
+            &[CheckpointKind::Best, CheckpointKind::Last][..]
+        } else {
+            &[CheckpointKind::Last]
+        };
         self.save(order)?;
         observe(&line.done());
         Ok(())
     }
 
     /// Writes the state as these checkpoints.
-    fn save(&mut self, order: &[Which]) -> Result<(), TrainError> {
+    fn save(&mut self, order: &[CheckpointKind]) -> Result<(), TrainError> {
         let parameters = self.learner.model.parameters();
         let mut tensors: Vec<Tensor> =
             parameters.tensors.iter().map(Tensor::shallow_clone).collect();
         tensors.extend(self.learner.optimizer.state());
-        let host = self.readback.tensors(&tensors);
+        let host = self.readback.tensors(&tensors)?;
         let (weights, optimizer) = host.split_at(parameters.tensors.len());
-        let script = self.learner.model.trace(weights)?;
         let contents = Contents {
             names: &parameters.names,
             weights,
+            optimizer_names: &self.learner.optimizer.state_names(&parameters.names),
             optimizer,
-            script: &script,
             state: &self.state(),
             schema: &self.schema(),
             scaling: &self.plan.scaling,
@@ -274,8 +297,7 @@ impl Run {
     }
 
     fn schema(&self) -> SchemaFile {
-        let model = ModelShape { kind: self.settings.model, options: self.settings.model_options };
-        SchemaFile { schema: self.plan.schema.clone(), model }
+        SchemaFile { schema: self.plan.schema.clone(), model: self.model.clone() }
     }
 
     /// The whole stream came.
@@ -299,7 +321,7 @@ impl Run {
             return Ok(());
         }
         self.read_loss()?;
-        self.save(&[Which::Last])
+        self.save(&[CheckpointKind::Last])
     }
 
     pub(crate) fn report(self) -> TrainReport {
@@ -343,10 +365,16 @@ fn evaluating(tag: Tag, pass: &Pass, of: u64) -> Progress {
 }
 
 /// Adds the forecasts of a batch to a pass.
-fn forecast(learner: &Learner, batch: &BatchTensors, pass: &mut Pass, settings: &TrainSettings) {
+fn forecast(
+    learner: &Learner,
+    batch: &BatchTensors,
+    pass: &mut Pass,
+    settings: &TrainSettings,
+) -> Result<(), TrainError> {
     let _span = tracing::trace_span!("evaluate").entered();
     let _guard = tch::no_grad_guard();
-    let forecast = learner.model.forward(&batch.inputs, batch.lengths.as_ref(), false);
-    pass.add(batch, &forecast, settings.loss);
+    let forecast = learner.model.forward(&batch.inputs, Mode::Evaluate)?;
+    pass.add(batch, &forecast, settings.loss)?;
     batch.finish();
+    Ok(())
 }

@@ -1,7 +1,18 @@
 //! The learning rate of each step: a pure function of the step, so a resume needs no state.
 
-use crate::settings::Schedule;
+use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
+
+/// How the learning rate changes over the steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Schedule {
+    /// Half a cosine wave from the full rate down to 0 over all steps.
+    #[default]
+    Cosine,
+    /// The full rate throughout.
+    Constant,
+}
 
 impl Schedule {
     /// The learning rate of step `step` (from 0) of `steps`.

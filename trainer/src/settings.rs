@@ -2,9 +2,9 @@
 //!
 //! Where a value comes from (file, environment, command line) is not known here.
 
-use crate::error::TrainError;
+use crate::{error::TrainError, loss::Loss, optimizer::OptimizerKind, schedule::Schedule};
 use millstream_data::{Plan, available_memory};
-use millstream_model::{ModelKind, ModelOptions, Surroundings};
+use millstream_model::{Architecture, ModelKind, ModelOptions, Shape};
 use serde::{Deserialize, Serialize};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
@@ -12,7 +12,7 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainSettings {
-    /// Which model; `lstm` by default.
+    /// CheckpointKind model; `lstm` by default.
     pub model: ModelKind,
     /// Passes over the training windows; 5 by default.
     pub epochs: u32,
@@ -38,39 +38,6 @@ pub struct TrainSettings {
     pub log_every: NonZeroU64,
     /// The model's own settings.
     pub model_options: ModelOptions,
-}
-
-/// The optimizers there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OptimizerKind {
-    /// Adam with decoupled weight decay.
-    #[default]
-    Adamw,
-}
-
-/// How the learning rate changes over the steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Schedule {
-    /// Half a cosine wave from the full rate down to 0 over all steps.
-    #[default]
-    Cosine,
-    /// The full rate throughout.
-    Constant,
-}
-
-/// What training makes small, and by what the best epoch is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Loss {
-    /// Mean squared error.
-    #[default]
-    Mse,
-    /// Mean absolute error.
-    Mae,
-    /// Squared below an error of 1 (scaled units), absolute above.
-    Huber,
 }
 
 const fn size(value: usize) -> NonZeroUsize {
@@ -120,34 +87,38 @@ impl TrainSettings {
         let usable = (0.0..1.0).contains(&dropout);
         require("train.model_options.dropout", &dropout, usable, "at least 0 and below 1")?;
         // Of one value a row and a batch of one, as long as the data is not known.
-        self.check_room(Surroundings { features: 1, labels: 1, batch_size: 1 })
-    }
-
-    /// Refuses a model that has no room in memory.
-    ///
-    /// # Errors
-    /// [`TrainError::Setting`] with the largest value that would fit.
-    pub(crate) fn check_room(&self, surroundings: Surroundings) -> Result<(), TrainError> {
         match available_memory() {
             None => Ok(()),
-            Some(available) => Ok(surroundings.check(&self.model_options, available)?),
+            Some(available) => Ok(self.architecture().check_room(&Shape::LEAST, available)?),
         }
+    }
+
+    /// The model that is asked for.
+    #[must_use]
+    pub fn architecture(&self) -> Box<dyn Architecture> {
+        self.model.architecture(&self.model_options)
     }
 
     /// Checks what only the stream can tell.
     ///
     /// # Errors
     /// [`TrainError::Setting`] with the key that this stream rules out.
-    pub(crate) fn check_stream(&self, plan: &Plan) -> Result<(), TrainError> {
+    pub(crate) fn check_stream(
+        &self,
+        plan: &Plan,
+        model: &dyn Architecture,
+    ) -> Result<(), TrainError> {
         // A batch is weighted by its share of the group's windows, which must be known when the
         // first of them comes; with batches of any size it is not.
         let usable = !plan.by_time || self.accumulate.get() == 1;
         let expected = "1 with window.order = \"by_time\", whose batches differ in size";
         require("train.accumulate", &self.accumulate, usable, expected)?;
-        let ModelKind::Lstm = self.model;
         let segment = plan.schema.segment.as_deref().unwrap_or_default();
-        let expected = "left out with train.model = \"lstm\", which does not read segments";
-        require("window.segment", &format!("{segment:?}"), segment.is_empty(), expected)
+        let read = segment.is_empty() || model.reads_segments();
+        let name = model.name();
+        let expected =
+            format!("left out with train.model = \"{name}\", which does not read segments");
+        require("window.segment", &format!("{segment:?}"), read, &expected)
     }
 }
 
@@ -216,21 +187,24 @@ mod tests {
         let mut plan = crate::sample::plan(1, [8, 0, 0]);
         let accumulate = 2.try_into().unwrap();
         let mut settings = TrainSettings { accumulate, ..TrainSettings::default() };
-        settings.check_stream(&plan).unwrap();
+        settings.check_stream(&plan, &*settings.architecture()).unwrap();
         plan.by_time = true;
-        let error = settings.check_stream(&plan).unwrap_err().to_string();
+        let error =
+            settings.check_stream(&plan, &*settings.architecture()).unwrap_err().to_string();
         let expected = "train.accumulate is 2, but must be 1 with window.order = \"by_time\", \
                         whose batches differ in size";
         assert_eq!(error, expected);
         settings.accumulate = NonZeroU32::MIN;
-        settings.check_stream(&plan).unwrap();
+        settings.check_stream(&plan, &*settings.architecture()).unwrap();
     }
 
     #[test]
     fn a_segment_column_that_the_model_does_not_read_is_refused() {
         let mut plan = crate::sample::plan(1, [8, 0, 0]);
         plan.schema.segment = Some("sector".into());
-        let error = TrainSettings::default().check_stream(&plan).unwrap_err().to_string();
+        let settings = TrainSettings::default();
+        let error =
+            settings.check_stream(&plan, &*settings.architecture()).unwrap_err().to_string();
         let expected = "window.segment is \"sector\", but must be left out with train.model = \
                         \"lstm\", which does not read segments";
         assert_eq!(error, expected);

@@ -4,7 +4,8 @@ use crate::{
     journal::Mark,
     metrics::{Figures, Metrics},
     report::{Baseline, EpochLoss},
-    settings::{Schedule, TrainSettings},
+    schedule::Schedule,
+    settings::TrainSettings,
 };
 use millstream_data::{Phase, Plan};
 use serde::{Deserialize, Serialize};

@@ -4,8 +4,7 @@
 //! its place says on which device to compute.
 
 use crate::{
-    adamw,
-    checkpoint::{Checkpoints, SchemaFile, Which},
+    checkpoint::{CheckpointKind, Checkpoints, SchemaFile},
     error::TrainError,
     journal::{self, EpochLine, Journal, Resumed},
     learner::{Learner, steps_per_epoch},
@@ -15,11 +14,10 @@ use crate::{
     run_lock::{self, RunLock},
     settings::TrainSettings,
     state::{History, Position, State, StreamShape},
-    tensor_file::TensorFile,
     unchanged::Unchanged,
 };
-use millstream_data::{DeviceBatch, Phase, Scaling, remove_leftovers};
-use millstream_model::{Model, Surroundings, usable};
+use millstream_data::{DeviceBatch, Phase, Scaling, available_memory, remove_leftovers};
+use millstream_model::{Architecture, ModelDescription, Shape, TensorFile, usable};
 use millstream_stage::{Ending, Flow, Sink, Warnings};
 use std::{path::Path, sync::Arc, time::Instant};
 use tch::Device;
@@ -31,6 +29,8 @@ use tch::Device;
 pub struct Trainer {
     settings: TrainSettings,
     lock: RunLock,
+    /// `None` for the one that the settings name.
+    architecture: Option<Box<dyn Architecture>>,
     warnings: Warnings,
     observer: Box<Observer>,
     saved: Option<Saved>,
@@ -89,7 +89,15 @@ impl Trainer {
             return Err(TrainError::HoldsARun { path: run_dir.to_owned() });
         }
         let warnings = Warnings::default();
-        Ok(Trainer { settings, lock, warnings, observer, saved: None, run: None })
+        Ok(Trainer {
+            settings,
+            lock,
+            architecture: None,
+            warnings,
+            observer,
+            saved: None,
+            run: None,
+        })
     }
 
     /// Goes on with the run in this folder. Fed the batches from its [`read_position`] on, it ends
@@ -123,11 +131,11 @@ impl Trainer {
         remove_leftovers(lock.run_dir());
         let last = checkpoints.open_last()?.verify()?;
         let state = last.state()?;
-        let path = checkpoints.path(Which::Last);
+        let path = checkpoints.path(CheckpointKind::Last);
         Unchanged { path: &path }.settings(&state.settings, &settings)?;
         let best = match state.history.best_epoch {
             None => None,
-            Some(_) => Some(checkpoints.open(Which::Best)?.verify()?.weights()?),
+            Some(_) => Some(checkpoints.open(CheckpointKind::Best)?.verify()?.weights()?),
         };
         let saved = Saved {
             state,
@@ -138,7 +146,23 @@ impl Trainer {
             best,
         };
         let warnings = Warnings::default();
-        Ok(Trainer { settings, lock, warnings, observer, saved: Some(saved), run: None })
+        Ok(Trainer {
+            settings,
+            lock,
+            architecture: None,
+            warnings,
+            observer,
+            saved: Some(saved),
+            run: None,
+        })
+    }
+
+    /// Trains a model of your own, in place of the one that the settings name: their `model` and
+    /// `model_options` are then not read. A run is resumed with the architecture it was begun with.
+    #[must_use]
+    pub fn with_model(mut self, architecture: impl Architecture + 'static) -> Self {
+        self.architecture = Some(Box::new(architecture));
+        self
     }
 
     /// Tells these of what a person should know.
@@ -159,22 +183,19 @@ impl Trainer {
             return Err(TrainError::NoTrainingBatch { windows, batch_size });
         }
         let settings = self.settings.clone();
-        settings.check_stream(&plan)?;
+        let architecture = self.architecture.take().unwrap_or_else(|| settings.architecture());
+        settings.check_stream(&plan, &*architecture)?;
         let place = usable(batch.place())?;
-        let (layout, padding) = (batch.layout(), plan.schema.padding);
-        if place == Device::Cpu {
-            let (features, labels) = (layout.features, layout.labels());
-            settings.check_room(Surroundings {
-                features,
-                labels,
-                batch_size: layout.batch_size,
-            })?;
+        let shape = Shape::of(&batch.layout(), plan.schema.padding);
+        if place == Device::Cpu
+            && let Some(available) = available_memory()
+        {
+            architecture.check_room(&shape, available)?;
         }
-        let (kind, options) = (settings.model, &settings.model_options);
-        let model = Model::new(kind, options, &layout, padding, settings.seed, place);
+        let model = architecture.build(&shape, settings.seed, place)?;
         let per_epoch = steps_per_epoch(&plan, settings.accumulate.get());
         let steps_total = per_epoch.saturating_mul(plan.epochs.into());
-        let learner = Learner::new(&settings, model, steps_total, place);
+        let learner = Learner::new(&settings, model, steps_total, place)?;
         let saved = self.saved.take();
         let journal = match &saved {
             None => Journal::create(self.lock.run_dir())?,
@@ -203,6 +224,7 @@ impl Trainer {
             testing: None,
             test: None,
             plan: Arc::clone(&plan),
+            model: ModelDescription::of(&*architecture),
             settings,
         };
         if let Some(saved) = saved {
@@ -220,13 +242,13 @@ impl Saved {
         let parameters = run.learner.model.parameters_mut();
         let weights = self.weights.take(&parameters.names, &parameters.tensors)?;
         if let Some(mut best) = self.best {
-            parameters.restore(&best.take(&parameters.names, &parameters.tensors)?);
-            run.best = Some(parameters.snapshot());
+            parameters.restore(&best.take(&parameters.names, &parameters.tensors)?)?;
+            run.best = Some(parameters.snapshot()?);
         }
-        parameters.restore(&weights);
-        let names = adamw::state_names(&parameters.names);
+        parameters.restore(&weights)?;
+        let names = run.learner.optimizer.state_names(&parameters.names);
         let optimizer = &mut run.learner.optimizer;
-        optimizer.restore(&self.optimizer.take(&names, &optimizer.state())?, step);
+        optimizer.restore(&self.optimizer.take(&names, &optimizer.state())?, step)?;
         (run.epoch, run.done) = (epoch, position);
         run.expected = run.plan.resumed(epoch, position);
         (run.history, run.best_validation) = (history, best_validation);
@@ -235,8 +257,9 @@ impl Saved {
 
     /// Refuses to go on with other data, or with the same data prepared in another way.
     fn check_data(&self, run: &Run) -> Result<(), TrainError> {
-        let path = run.checkpoints.path(Which::Last);
+        let path = run.checkpoints.path(CheckpointKind::Last);
         let unchanged = Unchanged { path: &path };
+        unchanged.model(&self.schema.model, &run.model)?;
         unchanged.schema(&self.schema.schema, &run.plan.schema)?;
         unchanged.stream(&self.state.stream, &StreamShape::of(&run.plan))?;
         unchanged.scaling(&self.scaling, &run.plan.scaling)

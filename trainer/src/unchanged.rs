@@ -3,6 +3,7 @@
 
 use crate::{error::TrainError, settings::TrainSettings, state::StreamShape};
 use millstream_data::{DataSchema, Scaling};
+use millstream_model::ModelDescription;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,15 @@ impl Unchanged<'_> {
     ) -> Result<(), TrainError> {
         let saved = TrainSettings { log_every: given.log_every, ..saved.clone() };
         self.same(&saved, given, |at| format!("train.{at}"))
+    }
+
+    /// CheckpointKind model, and how large; of the settings' own, they have said so before.
+    pub(crate) fn model(
+        &self,
+        saved: &ModelDescription,
+        given: &ModelDescription,
+    ) -> Result<(), TrainError> {
+        self.same(saved, given, |at| format!("the model's {at}"))
     }
 
     /// The data, and how it is shown to the model.
@@ -146,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_setting_that_changes_weights_is_compared() {
-        use crate::settings::{Loss, Schedule};
+        use crate::{loss::Loss, schedule::Schedule};
         check_setting(|s| s.epochs = 6, "train.epochs was 5 and is now 6");
         check_setting(|s| s.learning_rate = 0.1, "train.learning_rate was 0.001 and is now 0.1");
         let constant = "train.schedule was \"cosine\" and is now \"constant\"";

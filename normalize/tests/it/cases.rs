@@ -111,7 +111,7 @@ impl Filled {
             target_time: meta.target_time.clone(),
             inputs: take(parts.inputs, meta.lookback * layout.features),
             targets: take(parts.targets, layout.labels()),
-            last: take(parts.last, layout.targets),
+            last: take(parts.last_known, layout.targets),
             lengths: take(parts.lengths, 1),
             mask: take(parts.mask, meta.lookback),
             segments: take(parts.segments, meta.lookback),

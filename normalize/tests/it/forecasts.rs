@@ -157,12 +157,11 @@ fn the_loaded_panel_is_held_against_the_model() {
 
 #[test]
 fn the_kind_of_a_column_is_held_against_the_model() {
-    let plan = trained(|_| ());
-    let mut model = plan.schema.clone();
-    model.kinds.insert("c1".into(), ColumnKind::Boolean);
+    let mut plan = trained(|_| ());
+    plan.schema.kinds.insert("c1".into(), ColumnKind::Boolean);
     let mut panel = plan.panel.as_ref().clone();
     panel.kinds = vec![ColumnKind::Number; 2];
-    let settings = forecast(&Plan { schema: model, ..plan.clone() }, ForecastTimes::TestPart, &[]);
+    let settings = forecast(&plan, ForecastTimes::TestPart, &[]);
     let error = crate::stream::stream_panel(table().panel_with(panel, &[17]), settings);
     let error = error.err().unwrap().source.to_string();
     let expected = "column \"c1\" holds true and false, but in this data it holds numbers";

@@ -194,7 +194,7 @@ impl Learner {
     }
 
     fn forward(&self, batch: &BatchTensors) -> Tensor {
-        let inputs = embed(&batch.inputs, &self.segments, self.manner.embedding);
+        let inputs = embed(&batch.inputs.values, &self.segments, self.manner.embedding);
         let fresh;
         let states = match self.manner.states {
             States::Reused => &self.zeros,

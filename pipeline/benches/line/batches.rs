@@ -58,7 +58,7 @@ impl Sink for Keep {
         let ((to, to_meta), (from, meta)) = (copy.parts_mut(), slot.parts_mut());
         to.inputs.copy_from_slice(from.inputs);
         to.targets.copy_from_slice(from.targets);
-        to.last.copy_from_slice(from.last);
+        to.last_known.copy_from_slice(from.last_known);
         to_meta.clone_from(meta);
         self.slots.push(Pool::new([copy]));
         Ok(Flow::Continue)

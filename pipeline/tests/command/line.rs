@@ -33,7 +33,6 @@ fn the_whole_line_learns_and_forecasts() {
         "predictions.parquet",
         "checkpoints/last/state.json",
         "checkpoints/best/model.safetensors",
-        "checkpoints/best/model.pt",
         "checkpoints/best/optimizer.safetensors",
         "checkpoints/best/scaler.json",
         "checkpoints/best/schema.json",

@@ -55,7 +55,7 @@ fn a_flipped_bit_and_a_leftover_are_found() {
         let make = |_: &Place| fs::create_dir(run.join(folder)).unwrap();
         check_fires(&stage, make, &format!("{folder} was left behind"));
     }
-    for file in [".report.json.partial-00", "checkpoints/last/model.pt.partial-1", "x"] {
+    for file in [".report.json.partial-00", "checkpoints/last/model.safetensors.partial-1", "x"] {
         let make = |_: &Place| fs::write(run.join(file), "").unwrap();
         check_fires(&stage, make, &format!("{file} was left behind"));
     }

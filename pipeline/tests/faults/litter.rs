@@ -17,10 +17,9 @@ const RUN_FILES: [&str; 8] = [
 ];
 
 /// What a checkpoint consists of.
-pub(crate) const CHECKPOINT_FILES: [&str; 7] = [
+pub(crate) const CHECKPOINT_FILES: [&str; 6] = [
     "model.safetensors",
     "optimizer.safetensors",
-    "model.pt",
     "state.json",
     "schema.json",
     "scaler.json",

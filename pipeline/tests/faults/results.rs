@@ -1,8 +1,6 @@
 //! What commands leave, to be compared bit for bit.
 //!
-//! Only times are left out: how long something took, and when. `model.pt` is left out too, since
-//! libtorch writes the number of a file descriptor into it; forecasts are made with it, and those are
-//! compared.
+//! Only times are left out: how long something took, and when.
 
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, path::Path};

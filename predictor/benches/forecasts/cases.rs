@@ -50,7 +50,7 @@ pub(crate) fn compare(outcomes: &[Outcome<Method, ()>], work: &[Work]) -> Vec<Ca
             stage: "predictor",
             ours: find(Who::Ours)?,
             other: find(Who::Floor)?,
-            other_name: "the same TorchScript, forward only",
+            other_name: "the same network in bare libtorch, forward only",
             amount: work.windows() as f64,
         };
         comparison.case(kind.case().to_owned(), "windows/s", Outcome::wall_s)

@@ -1,7 +1,7 @@
 //! Forecasts: the predictor as `millstream predict` runs it, Parquet file included, beside the
 //! model's forward passes alone.
 //!
-//! Both see the same batches with the same TorchScript on the same threads; what the file holds at
+//! Both see the same batches with the same network and weights on the same threads; what the file holds at
 //! the end must be what the forward passes gave. Loading the model is not measured on either side.
 //!
 //! ```text

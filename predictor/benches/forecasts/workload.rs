@@ -2,11 +2,12 @@
 
 use crate::{checkpoint, harness::Failure};
 use millstream_data::{
-    BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Extras,
-    PanelSchema, Phase, Plan, Scaling, Tag, TimeKind, WindowCounts,
+    BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Extras, PanelSchema, Phase,
+    Plan, Scaling, Tag, TimeKind,
 };
+use millstream_model::Shape;
 use millstream_stage::Pool;
-use std::{path::Path, sync::Arc};
+use std::{num::NonZeroUsize, path::Path, sync::Arc};
 use tch::Tensor;
 use tempfile::TempDir;
 
@@ -51,11 +52,12 @@ impl Kind {
         BatchLayout { batch_size: 256, lookback, features, horizon, targets, extras }
     }
 
-    pub(crate) fn hidden(self) -> i64 {
-        match self {
+    pub(crate) fn hidden(self) -> NonZeroUsize {
+        let hidden = match self {
             Kind::Market => 64,
             Kind::Small => 16,
-        }
+        };
+        NonZeroUsize::new(hidden).expect("none of them is 0")
     }
 
     fn batches(self, quick: bool) -> u64 {
@@ -85,7 +87,8 @@ impl Work {
         let (layout, batches) = (kind.layout(), kind.batches(quick));
         let plan = Arc::new(plan(&layout, batches));
         let folder = tempfile::tempdir()?;
-        checkpoint::write(folder.path(), &plan, kind.hidden())?;
+        let shape = Shape::of(&layout, plan.schema.padding);
+        checkpoint::write(folder.path(), &plan, &shape, kind.hidden())?;
         let mut filled: [BatchSlot; SLOTS] = std::array::from_fn(|slot| fill(layout, slot, &plan));
         let inputs = filled.each_mut().map(inputs);
         let slots = filled.map(|slot| Pool::new([slot]));
@@ -115,44 +118,35 @@ impl Work {
 fn plan(layout: &BatchLayout, batches: u64) -> Plan {
     let features: Vec<String> = (0..layout.features).map(|i| format!("f{i:03}")).collect();
     let column = |name: &String| ColumnScaling::affine(name, 0.0, 1.0, 0.0);
-    let windows = WindowCounts::default();
     let predict = batches * layout.batch_size as u64;
     let (series, time_kind) = (Some("symbol".to_owned()), TimeKind::Date);
-    Plan {
-        schema: DataSchema {
-            series_column: series.clone(),
-            time_column: "day".into(),
-            time_kind,
-            features: features.clone(),
-            targets: vec![features[0].clone()],
-            lookback: layout.lookback,
-            min_rows: layout.lookback,
-            ..DataSchema::default()
-        },
-        scaling: Scaling {
-            method: "none".into(),
-            features: features.iter().map(column).collect(),
-            targets: vec![column(&features[0])],
-            ..Scaling::default()
-        },
-        panel: Arc::new(PanelSchema {
-            series_column: series,
-            time_column: "day".into(),
-            time_kind,
-            kinds: Vec::new(),
-            inputs: features.len(),
-            columns: features,
-            series: (0..SERIES).map(|code| format!("{code:06}")).collect(),
-            fingerprint: String::new(),
-        }),
-        windows,
-        batch_size: layout.batch_size,
-        epochs: 0,
-        batches: BatchCounts::even(&windows, predict, layout.batch_size),
-        by_time: false,
-        warnings: Vec::new(),
-        predict,
-    }
+    let schema = DataSchema {
+        series_column: series.clone(),
+        time_column: "day".into(),
+        time_kind,
+        features: features.clone(),
+        targets: vec![features[0].clone()],
+        lookback: layout.lookback,
+        min_rows: layout.lookback,
+        ..DataSchema::default()
+    };
+    let scaling = Scaling {
+        method: "none".into(),
+        features: features.iter().map(column).collect(),
+        targets: vec![column(&features[0])],
+        ..Scaling::default()
+    };
+    let panel = PanelSchema {
+        series_column: series,
+        time_column: "day".into(),
+        time_kind,
+        kinds: Vec::new(),
+        inputs: features.len(),
+        columns: features,
+        series: (0..SERIES).map(|code| format!("{code:06}")).collect(),
+        fingerprint: String::new(),
+    };
+    Plan::new(schema, scaling, Arc::new(panel), layout.batch_size).to_forecast(predict)
 }
 
 fn fill(layout: BatchLayout, number: usize, plan: &Arc<Plan>) -> BatchSlot {

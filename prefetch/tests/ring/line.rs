@@ -77,7 +77,7 @@ impl Stage for Producer {
             let (parts, meta) = slot.parts_mut();
             parts.inputs.fill(value(batch));
             parts.targets.fill(value(batch));
-            parts.last.fill(value(batch));
+            parts.last_known.fill(value(batch));
             meta.tag = Some(Tag { epoch: 1, phase: Phase::Train, index: batch });
             meta.series.clear();
             meta.series.extend(0..self.layout.batch_size as u32);

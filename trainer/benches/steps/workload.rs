@@ -1,8 +1,7 @@
 //! What is learned: a few batches of noise with something in it to find, again and again.
 
 use millstream_data::{
-    BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Extras,
-    PanelSchema, Phase, Plan, Scaling, Tag, TimeKind, WindowCounts,
+    BatchLayout, BatchSlot, DeviceBatch, Extras, Phase, Plan, Tag, WindowCounts,
 };
 use millstream_stage::Pool;
 use millstream_trainer::TrainSettings;
@@ -115,43 +114,11 @@ impl Work {
 
 fn plan(layout: &BatchLayout, batches: u64) -> Plan {
     let features: Vec<String> = (0..layout.features).map(|i| format!("f{i:03}")).collect();
-    let column = |name: &String| ColumnScaling::affine(name, 0.0, 1.0, 0.0);
+    let features: Vec<&str> = features.iter().map(String::as_str).collect();
     let train = batches * layout.batch_size as u64;
     let windows = WindowCounts { train, ..WindowCounts::default() };
-    Plan {
-        schema: DataSchema {
-            series_column: Some("symbol".into()),
-            time_column: "day".into(),
-            features: features.clone(),
-            targets: vec![features[0].clone()],
-            lookback: layout.lookback,
-            min_rows: layout.lookback,
-            ..DataSchema::default()
-        },
-        scaling: Scaling {
-            method: "none".into(),
-            features: features.iter().map(column).collect(),
-            targets: vec![column(&features[0])],
-            ..Scaling::default()
-        },
-        panel: Arc::new(PanelSchema {
-            series_column: Some("symbol".into()),
-            time_column: "day".into(),
-            time_kind: TimeKind::Integer,
-            kinds: Vec::new(),
-            inputs: features.len(),
-            columns: features,
-            series: vec!["only".into()],
-            fingerprint: String::new(),
-        }),
-        windows,
-        batch_size: layout.batch_size,
-        epochs: 1,
-        batches: BatchCounts::even(&windows, 0, layout.batch_size),
-        by_time: false,
-        warnings: Vec::new(),
-        predict: 0,
-    }
+    let plan = Plan::unscaled(&features, &features[..1], layout.lookback, layout.batch_size);
+    plan.to_learn_from(windows, 1)
 }
 
 /// Noise; the target is half the last row's first value.
@@ -163,7 +130,7 @@ fn fill(layout: BatchLayout, number: usize, plan: &Arc<Plan>) -> BatchSlot {
         *value = noise(place);
     }
     let windows = parts.inputs.chunks_exact(layout.window());
-    for ((target, last), window) in parts.targets.iter_mut().zip(parts.last).zip(windows) {
+    for ((target, last), window) in parts.targets.iter_mut().zip(parts.last_known).zip(windows) {
         *last = window[layout.window() - layout.features];
         *target = *last / 2.0;
     }

@@ -1,7 +1,8 @@
 //! What a checkpoint holds, and what happens when it is damaged.
 
-use crate::stream::{Stream, resumed, settings, trainer};
+use crate::stream::{Stream, resumed, saved_model, settings, trainer};
 use millstream_data::{DataSchema, Scaling};
+use millstream_model::{Inputs, Mode};
 use millstream_stage::{Ending, Sink};
 use millstream_trainer::{Trainer, read_position};
 use std::{fs, path::Path};
@@ -50,9 +51,10 @@ fn every_file_is_there_and_says_what_it_should() {
         "lstm.weight_ih_l0",
     ];
     assert_eq!(names, expected);
-    let script = tch::CModule::load(best.join("model.pt")).unwrap();
-    let inputs = Tensor::zeros([7, 4, 3], (tch::Kind::Float, tch::Device::Cpu));
-    assert_eq!(script.forward_ts(&[inputs]).unwrap().size(), [7, 1, 1]);
+    let values = Tensor::zeros([7, 4, 3], (tch::Kind::Float, tch::Device::Cpu));
+    let inputs = Inputs { values, lengths: None, mask: None, segments: None };
+    let model = saved_model(&best, &stream);
+    assert_eq!(model.forward(&inputs, Mode::Evaluate).unwrap().size(), [7, 1, 1]);
 }
 
 /// Why the run in this folder cannot be resumed.
@@ -89,7 +91,6 @@ fn every_flipped_byte_is_noticed() {
             ("state.json", 1),
             ("model.safetensors", 97),
             ("optimizer.safetensors", 197),
-            ("model.pt", 397),
         ] {
             check_flipped(run.path(), &folder.join(file), step);
         }
@@ -109,7 +110,7 @@ fn a_checkpoint_without_checksums_is_refused() {
 
 #[test]
 fn a_file_that_is_missing_or_cut_short_is_named() {
-    for file in ["model.pt", "scaler.json", "optimizer.safetensors"] {
+    for file in ["model.safetensors", "scaler.json", "optimizer.safetensors"] {
         let run = tempfile::tempdir().unwrap();
         trained(&Stream::new(1, [40, 20, 0]), run.path());
         let path = run.path().join("checkpoints/last").join(file);

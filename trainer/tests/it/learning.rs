@@ -68,7 +68,7 @@ fn baselines_are_what_a_plain_loop_finds() {
         let layout = slot.layout();
         for row in 0..slot.rows() {
             let target = f64::from(slot.values()[layout.targets_at() + row]);
-            let last = f64::from(slot.values()[layout.last_at() + row]);
+            let last = f64::from(slot.values()[layout.last_known_at() + row]);
             let last = if last.is_nan() { 0.0 } else { last };
             squares += target * target;
             last_squares += (last - target) * (last - target);
@@ -88,7 +88,7 @@ fn parts_may_be_empty() {
     assert_eq!((report.validation, report.test), (None, None));
     assert_eq!(report.best_epoch, Some(2), "with nothing to judge by, the latest is the best");
     for name in ["last", "best"] {
-        assert!(run.path().join("checkpoints").join(name).join("model.pt").exists());
+        assert!(run.path().join("checkpoints").join(name).join("model.safetensors").exists());
     }
 }
 

@@ -1,11 +1,11 @@
 //! Windows that are padded on the right: learned from and forecast by their last real row.
 
-use crate::stream::{FEATURES, LOOKBACK, Stream, settings, trainer};
-use millstream_model::BatchTensors;
+use crate::stream::{FEATURES, LOOKBACK, Stream, saved_model, settings, trainer};
+use millstream_model::{BatchTensors, Inputs, Mode};
 use millstream_stage::{Ending, Sink};
 use millstream_trainer::TrainReport;
 use std::path::Path;
-use tch::CModule;
+use tch::Tensor;
 
 fn train(stream: &Stream, run: &Path) -> TrainReport {
     let mut trainer = trainer(settings(), run);
@@ -27,19 +27,24 @@ fn the_saved_model_takes_lengths_and_forecasts_as_from_the_window_alone() {
     let run = tempfile::tempdir().unwrap();
     let stream = Stream::new(1, [33, 0, 7]).padded();
     train(&stream, run.path());
-    let script = CModule::load(run.path().join("checkpoints/best/model.pt")).unwrap();
+    let model = saved_model(&run.path().join("checkpoints/best"), &stream);
+    let forecast = |values: &Tensor, lengths: &Tensor| {
+        let (values, lengths) = (values.shallow_clone(), Some(lengths.shallow_clone()));
+        let inputs = Inputs { values, lengths, mask: None, segments: None };
+        model.forward(&inputs, Mode::Evaluate).unwrap()
+    };
     let test = *stream.tags().last().unwrap();
     let batch = BatchTensors::new(stream.batch(test)).unwrap();
-    let lengths = batch.lengths.as_ref().unwrap();
-    assert_eq!(batch.inputs.size(), [7, LOOKBACK as i64, FEATURES as i64]);
+    let (values, lengths) = (&batch.inputs.values, batch.inputs.lengths.as_ref().unwrap());
+    assert_eq!(values.size(), [7, LOOKBACK as i64, FEATURES as i64]);
 
-    let padded = script.forward_ts(&[&batch.inputs, lengths]).unwrap();
+    let padded = forecast(values, lengths);
     for row in 0..7 {
         let length = lengths.narrow(0, row, 1);
         let real = length.double_value(&[0]) as i64;
         assert_eq!(real, 1 + row % 4);
-        let window = batch.inputs.narrow(0, row, 1).narrow(1, 0, real);
-        let alone = script.forward_ts(&[&window, &length]).unwrap();
+        let window = values.narrow(0, row, 1).narrow(1, 0, real);
+        let alone = forecast(&window, &length);
         let difference = (padded.narrow(0, row, 1) - alone).abs().max().double_value(&[]);
         assert!(difference < 1e-6, "a window of {real} rows differs by {difference}");
     }

@@ -4,9 +4,11 @@ use millstream_data::{
     BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Extras, Padding,
     PanelSchema, Phase, Plan, Scaling, Tag, TimeKind, WindowCounts,
 };
+use millstream_model::{Model, ModelDescription, Shape, TensorFile, built_in};
 use millstream_stage::{Pool, Sink};
 use millstream_trainer::{TrainError, TrainSettings, Trainer};
 use std::{num::NonZeroUsize, path::Path, sync::Arc};
+use tch::Device;
 
 pub(crate) const FEATURES: usize = 3;
 pub(crate) const LOOKBACK: usize = 4;
@@ -38,6 +40,20 @@ pub(crate) fn resumed(settings: TrainSettings, run: &Path) -> Trainer {
     Trainer::resume(settings, run, Box::new(|_| {})).unwrap()
 }
 
+/// The model of a checkpoint, for batches of this stream.
+pub(crate) fn saved_model(checkpoint: &Path, stream: &Stream) -> Box<dyn Model> {
+    let read = |name: &str| std::fs::read(checkpoint.join(name)).unwrap();
+    let schema: serde_json::Value = serde_json::from_slice(&read("schema.json")).unwrap();
+    let description: ModelDescription = serde_json::from_value(schema["model"].clone()).unwrap();
+    let shape = Shape::of(&stream.layout, stream.plan.schema.padding);
+    let mut model = built_in(&description).unwrap().build(&shape, 0, Device::Cpu).unwrap();
+    let parameters = model.parameters_mut();
+    let name = "model.safetensors";
+    let mut file = TensorFile::parse(checkpoint.join(name), &read(name)).unwrap();
+    parameters.restore(&file.take(&parameters.names, &parameters.tensors).unwrap()).unwrap();
+    model
+}
+
 impl Stream {
     pub(crate) fn new(epochs: u32, windows: [u64; 3]) -> Self {
         Stream::with_batches_of(BATCH, epochs, windows)
@@ -57,36 +73,28 @@ impl Stream {
             ..Scaling::default()
         };
         let windows = WindowCounts { train, validation, test, ..WindowCounts::default() };
-        let plan = Plan {
-            schema: DataSchema {
-                series_column: Some("symbol".into()),
-                time_column: "day".into(),
-                features: features.clone(),
-                targets,
-                lookback: LOOKBACK,
-                min_rows: LOOKBACK,
-                fingerprint: "synthetic".into(),
-                ..DataSchema::default()
-            },
-            scaling,
-            panel: Arc::new(PanelSchema {
-                series_column: Some("symbol".into()),
-                time_column: "day".into(),
-                time_kind: TimeKind::Integer,
-                columns: features,
-                kinds: Vec::new(),
-                inputs: FEATURES,
-                series: (0..SERIES).map(|i| i.to_string()).collect(),
-                fingerprint: "synthetic".into(),
-            }),
-            windows,
-            batch_size,
-            epochs,
-            batches: BatchCounts::even(&windows, 0, batch_size),
-            by_time: false,
-            warnings: Vec::new(),
-            predict: 0,
+        let schema = DataSchema {
+            series_column: Some("symbol".into()),
+            time_column: "day".into(),
+            features: features.clone(),
+            targets,
+            lookback: LOOKBACK,
+            min_rows: LOOKBACK,
+            fingerprint: "synthetic".into(),
+            ..DataSchema::default()
         };
+        let panel = PanelSchema {
+            series_column: Some("symbol".into()),
+            time_column: "day".into(),
+            time_kind: TimeKind::Integer,
+            columns: features,
+            kinds: Vec::new(),
+            inputs: FEATURES,
+            series: (0..SERIES).map(|i| i.to_string()).collect(),
+            fingerprint: "synthetic".into(),
+        };
+        let plan = Plan::new(schema, scaling, Arc::new(panel), batch_size);
+        let plan = plan.to_learn_from(windows, epochs);
         let layout = BatchLayout {
             batch_size,
             lookback: LOOKBACK,
@@ -177,7 +185,7 @@ impl Stream {
             let last_row = &inputs[(length - 1) * FEATURES..];
             parts.targets[row] = last_row.iter().sum::<f32>() / FEATURES as f32;
             // The naive forecast knows nothing here, and now and then not even that.
-            parts.last[row] = if window % 4 == 0 { f32::NAN } else { 0.5 };
+            parts.last_known[row] = if window % 4 == 0 { f32::NAN } else { 0.5 };
             meta.series.push((window % SERIES) as u32);
             meta.time.push((window / SERIES) as i64);
         }

@@ -8,11 +8,13 @@ use super::Problem;
 use crate::workspace::Package;
 
 /// The crates that people use alone, and so meet through their README.
-const STAGE_CRATES: [&str; 6] = [
+const STAGE_CRATES: [&str; 8] = [
     "millstream-stage",
+    "millstream-data",
     "millstream-loader",
     "millstream-normalize",
     "millstream-prefetch",
+    "millstream-model",
     "millstream-trainer",
     "millstream-predictor",
 ];

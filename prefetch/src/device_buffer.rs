@@ -1,11 +1,11 @@
-//! The device half of a slot: device memory, and the two events that order its use.
+//! What a slot is copied to: device memory, and the two events that order its use.
 //!
 //! `ready` is recorded by the copy stream when the values are there; `done` by the compute stream
-//! when the consumer has used them. Between the two the half belongs to the consumer.
+//! when the consumer has used them. Between the two the buffer belongs to the consumer.
 
 use crate::{
     cuda::CudaError,
-    lane::{Lane, insist},
+    streams::{Streams, retry_once},
 };
 use cudarc::driver::{CudaEvent, DriverError, result, sys};
 use millstream_data::{DeviceFault, DeviceMemory, Place};
@@ -16,29 +16,29 @@ use std::{
 
 /// Device memory for one batch.
 #[derive(Debug)]
-pub(crate) struct Half {
+pub(crate) struct DeviceBuffer {
     start: sys::CUdeviceptr,
     values: usize,
     ready: CudaEvent,
     done: CudaEvent,
     /// The consumer has begun and not yet finished. Only its holder looks at it, and the pool that
-    /// hands the half from one holder to the next orders the two.
+    /// hands the buffer from one holder to the next orders the two.
     in_use: AtomicBool,
-    lane: Arc<Lane>,
+    streams: Arc<Streams>,
 }
 
-impl Half {
-    pub(crate) fn new(lane: &Arc<Lane>, values: usize) -> Result<Self, CudaError> {
-        let (ready, done) = (lane.event()?, lane.event()?);
+impl DeviceBuffer {
+    pub(crate) fn new(streams: &Arc<Streams>, values: usize) -> Result<Self, CudaError> {
+        let (ready, done) = (streams.event()?, streams.event()?);
         let failed = CudaError::failed_to("allocate device memory");
-        lane.context.bind_to_thread().map_err(&failed)?;
+        streams.context.bind_to_thread().map_err(&failed)?;
         // SAFETY: a context is current on this thread; the memory is written before it is read.
         let start = unsafe { result::malloc_sync(values * size_of::<f32>()) }.map_err(&failed)?;
         let in_use = AtomicBool::new(false);
-        Ok(Half { start, values, ready, done, in_use, lane: Arc::clone(lane) })
+        Ok(DeviceBuffer { start, values, ready, done, in_use, streams: Arc::clone(streams) })
     }
 
-    /// Enqueues the copy of `values` into this half, after the consumer of what it held, and
+    /// Enqueues the copy of `values` into this buffer, after the consumer of what it held, and
     /// records `ready` and `copied` behind it.
     ///
     /// # Safety
@@ -49,20 +49,20 @@ impl Half {
         values: &[f32],
         copied: &CudaEvent,
     ) -> Result<(), DriverError> {
-        assert_eq!(values.len(), self.values, "a batch goes into a half made for its layout");
-        let copy = &self.lane.copy;
+        assert_eq!(values.len(), self.values, "a batch goes into a buffer made for its layout");
+        let copy = &self.streams.copy;
         self.finish_for_the_consumer()?;
-        // Passes at once when nothing was recorded: the half is new, or nobody used it.
+        // Passes at once when nothing was recorded: the buffer is new, or nobody used it.
         copy.wait(&self.done)?;
-        self.lane.context.bind_to_thread()?;
-        // SAFETY: both ranges have this length; the caller keeps `values`, and this half keeps its
+        self.streams.context.bind_to_thread()?;
+        // SAFETY: both ranges have this length; the caller keeps `values`, and this buffer keeps its
         // memory until `ready` has passed.
         unsafe { result::memcpy_htod_async(self.start, values, copy.cu_stream()) }?;
         let recorded = self.ready.record(copy).and_then(|()| copied.record(copy));
         if recorded.is_err() {
             // Nobody could wait for the copy by its events, so it is waited for here. If that
             // fails too, the device has stopped, and the copy with it.
-            let _ = insist(|| copy.synchronize());
+            let _ = retry_once(|| copy.synchronize());
         }
         recorded
     }
@@ -71,7 +71,7 @@ impl Half {
     /// attempt failed. All it can have enqueued is on the compute stream by now.
     fn finish_for_the_consumer(&self) -> Result<(), DriverError> {
         if self.in_use.load(Ordering::Acquire) {
-            self.done.record(&self.lane.compute)?;
+            self.done.record(&self.streams.compute)?;
             self.in_use.store(false, Ordering::Release);
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Half {
 
     fn wait_on_consumers_stream(&self) -> Result<(), CudaError> {
         let failed = CudaError::failed_to("wait for a batch");
-        let Lane { compute, simulator, .. } = &*self.lane;
+        let Streams { compute, simulator, .. } = &*self.streams;
         compute.wait(&self.ready).map_err(&failed)?;
         if let Some(read) = simulator {
             // The consumer computes on the host, where no stream can hold it up.
@@ -90,13 +90,20 @@ impl Half {
     }
 }
 
-impl DeviceMemory for Half {
+// SAFETY: `start` is an allocation of `values` values that lives as long as this; `ready` makes the
+// consumer wait for the copy, and the next copy waits for `done`. A batch of another layout is not let
+// in (`fill`).
+unsafe impl DeviceMemory for DeviceBuffer {
     fn place(&self) -> Place {
-        self.lane.place()
+        self.streams.place()
     }
 
     fn address(&self) -> *const f32 {
         self.start as usize as *const f32
+    }
+
+    fn values(&self) -> usize {
+        self.values
     }
 
     fn begin(&self) -> Result<(), DeviceFault> {
@@ -105,21 +112,21 @@ impl DeviceMemory for Half {
     }
 
     fn finish(&self) {
-        // A failure is met again, and reported, by the copy that wants this half next.
-        if self.done.record(&self.lane.compute).is_ok() {
+        // A failure is met again, and reported, by the copy that wants this buffer next.
+        if self.done.record(&self.streams.compute).is_ok() {
             self.in_use.store(false, Ordering::Release);
         }
     }
 }
 
-impl Drop for Half {
+impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         // Whatever still reads or writes the memory is waited for. Where that fails, the device
         // has stopped, and there is nothing to wait for.
-        let _ = insist(|| self.finish_for_the_consumer());
-        let _ = insist(|| self.done.synchronize());
-        let _ = insist(|| self.ready.synchronize());
-        let _ = insist(|| self.lane.context.bind_to_thread());
+        let _ = retry_once(|| self.finish_for_the_consumer());
+        let _ = retry_once(|| self.done.synchronize());
+        let _ = retry_once(|| self.ready.synchronize());
+        let _ = retry_once(|| self.streams.context.bind_to_thread());
         // SAFETY: allocated in `new`, freed once, and its uses are over. An error is of earlier
         // work, not of this.
         let _ = unsafe { result::free_sync(self.start) };

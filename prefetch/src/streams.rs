@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The two streams of a device.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct Streams {
     pub(crate) context: Arc<CudaContext>,
     /// Non-blocking: it neither waits for the default stream nor makes that wait.
     pub(crate) copy: Arc<CudaStream>,
@@ -20,7 +20,7 @@ pub(crate) struct Lane {
     pub(crate) simulator: Option<ReadKernel>,
 }
 
-impl Lane {
+impl Streams {
     pub(crate) fn open(
         ordinal: usize,
         simulator: Option<ReadKernel>,
@@ -31,7 +31,7 @@ impl Lane {
         unsafe { context.disable_event_tracking() };
         let copy = context.new_stream().map_err(CudaError::failed_to("make a copy stream"))?;
         let compute = context.default_stream();
-        Ok(Arc::new(Lane { context, copy, compute, simulator }))
+        Ok(Arc::new(Streams { context, copy, compute, simulator }))
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -56,6 +56,6 @@ impl Lane {
 /// Makes a call that must not be left out, and makes it again when it fails. cudarc reports the
 /// error of something dropped earlier in place of whatever is called next, once; and the driver
 /// that of earlier work. What fails twice fails because the device has stopped.
-pub(crate) fn insist(call: impl Fn() -> Result<(), DriverError>) -> Result<(), DriverError> {
+pub(crate) fn retry_once(call: impl Fn() -> Result<(), DriverError>) -> Result<(), DriverError> {
     call().or_else(|_| call())
 }

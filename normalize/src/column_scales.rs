@@ -1,13 +1,13 @@
-//! [`Numbers`]: the numbers that scale the input columns of one series, laid out for the loop over
+//! [`ColumnScales`]: the numbers that scale the input columns of one series, laid out for the loop over
 //! a row, and that loop.
 
-use crate::{moments::is_known, wide::wide};
+use crate::{moments::is_known, with_avx2::with_avx2};
 use millstream_data::{ColumnScaling, Fit, Reference};
 use std::iter::repeat;
 
 /// What scales a row of inputs: `(x - offset) * factor`, kept within plus and minus `limit`.
 #[derive(Debug, Clone)]
-pub(crate) struct Numbers {
+pub(crate) struct ColumnScales {
     pub(crate) offset: Vec<f32>,
     pub(crate) factor: Vec<f32>,
     pub(crate) limit: Vec<f32>,
@@ -19,7 +19,7 @@ pub(crate) struct Numbers {
     raw: Vec<usize>,
 }
 
-impl Numbers {
+impl ColumnScales {
     /// Of these columns, with the fits of one series in place of their own.
     pub(crate) fn new(columns: &[ColumnScaling], own: Option<&[Fit]>) -> Self {
         let fit = |i: usize| own.map_or(&columns[i].fit, |own| &own[i]);
@@ -27,7 +27,7 @@ impl Numbers {
         let limit: Vec<f32> =
             columns.iter().map(|c| c.clip.map_or(f32::MAX, |clip| clip as f32)).collect();
         let common_limit = limit.first().copied().filter(|first| limit.iter().all(|l| l == first));
-        Numbers {
+        ColumnScales {
             offset: all().map(|i| fit(i).offset as f32).collect(),
             factor: all().map(|i| (1.0 / fit(i).scale) as f32).collect(),
             limit,
@@ -43,7 +43,7 @@ impl Numbers {
     /// The affine part for so many adjacent rows as if they were one; the rest is left to
     /// [`finish`](Self::finish).
     pub(crate) fn tiled(&self, rows: usize) -> Self {
-        Numbers {
+        ColumnScales {
             offset: self.offset.repeat(rows),
             factor: self.factor.repeat(rows),
             limit: self.limit.repeat(rows),
@@ -72,9 +72,9 @@ impl Numbers {
     }
 }
 
-wide! {
+with_avx2! {
     /// Scales one row as if all its columns were affine.
-    fn scale_affine(row: &[f32], numbers: &Numbers, out: &mut [f32]) {
+    fn scale_affine(row: &[f32], numbers: &ColumnScales, out: &mut [f32]) {
         match numbers.common_limit {
             Some(limit) => scale_within(row, numbers, repeat(limit), out),
             None => scale_within(row, numbers, numbers.limit.iter().copied(), out),
@@ -85,7 +85,7 @@ wide! {
 #[inline(always)]
 fn scale_within(
     row: &[f32],
-    numbers: &Numbers,
+    numbers: &ColumnScales,
     limits: impl Iterator<Item = f32>,
     out: &mut [f32],
 ) {
@@ -115,7 +115,7 @@ mod tests {
         let tiny = ColumnScaling::affine("x", -1e38, 1e-30, 0.0);
         let clipped =
             ColumnScaling { clip: Some(3.0), ..ColumnScaling::affine("y", 0.0, 1.0, 0.0) };
-        let numbers = Numbers::new(&[tiny, clipped], None);
+        let numbers = ColumnScales::new(&[tiny, clipped], None);
         let check = |x: f32, expected: [f32; 2]| {
             let mut out = [9.0; 2];
             numbers.scale(&[x, x], &mut out);
@@ -140,7 +140,7 @@ mod tests {
                         ..ColumnScaling::affine("x", i as f64 / 3.0, 0.7 + i as f64, 0.0)
                     })
                     .collect();
-                let numbers = Numbers::new(&columns, None);
+                let numbers = ColumnScales::new(&columns, None);
                 let row: Vec<f32> = (0..width)
                     .map(|i| if i % 5 == 3 { f32::NAN } else { (i * i) as f32 * 0.37 - 9.0 })
                     .collect();

@@ -1,30 +1,33 @@
 //! Named tensors in a `.safetensors` file, checked against what the model needs.
 
-use crate::error::TrainError;
-use millstream_model::reason;
-use std::{
-    collections::HashMap,
-    fs::File,
-    path::{Path, PathBuf},
-};
-use tch::Tensor;
+use crate::{error::ModelError, torch_text::reason};
+use safetensors::SafeTensors;
+use std::{collections::HashMap, path::PathBuf};
+use tch::{TchError, Tensor};
 
 /// The tensors of a file, in host memory.
 #[derive(Debug)]
-pub(crate) struct TensorFile {
+pub struct TensorFile {
     path: PathBuf,
     tensors: HashMap<String, Tensor>,
 }
 
 impl TensorFile {
-    /// Reads a whole file.
+    /// The tensors in the bytes of this file.
     ///
     /// # Errors
-    /// [`TrainError::DamagedTensors`] when it is missing or not in the format.
-    pub(crate) fn read(path: PathBuf) -> Result<Self, TrainError> {
-        match Tensor::read_safetensors(&path) {
-            Ok(tensors) => Ok(TensorFile { path, tensors: tensors.into_iter().collect() }),
-            Err(error) => Err(TrainError::DamagedTensors { path, reason: reason(&error) }),
+    /// [`ModelError::DamagedTensors`] when they are not in the format.
+    pub fn parse(path: PathBuf, bytes: &[u8]) -> Result<Self, ModelError> {
+        let parse = || {
+            let file = SafeTensors::deserialize(bytes).map_err(|err| {
+                TchError::SafeTensorError { path: path.display().to_string(), err }
+            })?;
+            let named = file.tensors().into_iter();
+            named.map(|(name, view)| Ok((name, view.try_into()?))).collect()
+        };
+        match parse() {
+            Ok(tensors) => Ok(TensorFile { path, tensors }),
+            Err(error) => Err(ModelError::DamagedTensors { path, reason: reason(&error) }),
         }
     }
 
@@ -32,19 +35,15 @@ impl TensorFile {
     /// `like`.
     ///
     /// # Errors
-    /// [`TrainError::WrongTensor`] with the first that is missing or different.
-    pub(crate) fn take(
-        &mut self,
-        names: &[String],
-        like: &[Tensor],
-    ) -> Result<Vec<Tensor>, TrainError> {
+    /// [`ModelError::WrongTensor`] with the first that is missing or different.
+    pub fn take(&mut self, names: &[String], like: &[Tensor]) -> Result<Vec<Tensor>, ModelError> {
         let fits = |a: &Tensor, b: &Tensor| a.size() == b.size() && a.kind() == b.kind();
         let mut taken = Vec::with_capacity(names.len());
         for (name, like) in names.iter().zip(like) {
             match self.tensors.remove(name) {
                 Some(tensor) if fits(&tensor, like) => taken.push(tensor),
                 other => {
-                    return Err(TrainError::WrongTensor {
+                    return Err(ModelError::WrongTensor {
                         path: self.path.clone(),
                         name: name.clone(),
                         expected: describe(like),
@@ -55,27 +54,6 @@ impl TensorFile {
         }
         Ok(taken)
     }
-}
-
-/// Writes tensors under these names and waits until they are on the disk.
-///
-/// # Errors
-/// [`TrainError::WriteTensors`] or [`TrainError::Write`].
-pub(crate) fn write(path: &Path, names: &[String], tensors: &[Tensor]) -> Result<(), TrainError> {
-    let named: Vec<(&str, &Tensor)> = names.iter().map(String::as_str).zip(tensors).collect();
-    Tensor::write_safetensors(&named, path)
-        .map_err(|error| TrainError::WriteTensors { path: path.into(), reason: reason(&error) })?;
-    sync(path)
-}
-
-/// Waits until a file or folder that was written before is on the disk.
-///
-/// # Errors
-/// [`TrainError::Write`].
-pub(crate) fn sync(path: &Path) -> Result<(), TrainError> {
-    File::open(path)
-        .and_then(|file| file.sync_all())
-        .map_err(|source| TrainError::Write { path: path.into(), source })
 }
 
 fn describe(tensor: &Tensor) -> String {
@@ -90,22 +68,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
         let tensor = Tensor::from_slice(&[1.0f32, 2.0]);
-        write(&path, &["a".into()], &[tensor.shallow_clone()]).unwrap();
-        if let Some(bytes) = bytes {
-            std::fs::write(&path, bytes).unwrap();
-        }
-        let error = TensorFile::read(path)
+        Tensor::write_safetensors(&[("a", &tensor)], &path).unwrap();
+        let written = std::fs::read(&path).unwrap();
+        let error = TensorFile::parse(path, bytes.unwrap_or(&written))
             .and_then(|mut file| file.take(&[name.into()], &[tensor.reshape([2, 1])]))
             .unwrap_err()
             .to_string();
         assert!(error.contains(expected) && error.contains("model.safetensors"), "{error}");
-    }
-
-    #[test]
-    fn a_full_disk_is_said_in_the_words_of_the_system() {
-        let tensor = Tensor::from_slice(&[1.0f32, 2.0]);
-        let error = write(Path::new("/dev/full"), &["a".into()], &[tensor]).unwrap_err();
-        assert_eq!(error.to_string(), "cannot write /dev/full: No space left on device");
     }
 
     #[test]

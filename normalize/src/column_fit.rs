@@ -1,11 +1,11 @@
-//! [`Fitting`]: what was learned of one column.
+//! [`ColumnFit`]: what was learned of one column.
 
 use crate::{moments::Moments, settings::ScaleMethod};
 use millstream_data::{Curve, Fit};
 
 /// A fit, and what else is known of the values it was made of.
 #[derive(Debug, Clone)]
-pub(crate) struct Fitting {
+pub(crate) struct ColumnFit {
     pub(crate) fit: Fit,
     pub(crate) mean: f64,
     pub(crate) spread: Spread,
@@ -34,9 +34,9 @@ impl Spread {
     }
 }
 
-impl Fitting {
+impl ColumnFit {
     pub(crate) fn identity() -> Self {
-        Fitting { fit: Fit::IDENTITY, mean: 0.0, spread: Spread::Some }
+        ColumnFit { fit: Fit::IDENTITY, mean: 0.0, spread: Spread::Some }
     }
 
     /// With this offset and scale. A column that is constant or has no value at all keeps its
@@ -48,28 +48,28 @@ impl Fitting {
             && scale > f64::from(f32::MIN_POSITIVE);
         let scale = if spread { scale } else { 1.0 };
         let spread = if spread { Spread::Some } else { Spread::none_around(mean) };
-        Fitting { fit: Fit { curve, offset, scale }, mean, spread }
+        ColumnFit { fit: Fit { curve, offset, scale }, mean, spread }
     }
 
     pub(crate) fn no_value() -> Self {
-        Fitting { spread: Spread::NoValue, ..Fitting::identity() }
+        ColumnFit { spread: Spread::NoValue, ..ColumnFit::identity() }
     }
 
     pub(crate) fn of_moments(method: ScaleMethod, moments: &Moments, at: usize) -> Self {
         if moments.count[at] == 0 {
-            return Fitting::no_value();
+            return ColumnFit::no_value();
         }
         let mean = moments.mean[at];
         match method {
             ScaleMethod::Minmax => {
                 let (min, max) = (f64::from(moments.min[at]), f64::from(moments.max[at]));
-                Fitting::affine(Curve::Linear, min, max - min, mean)
+                ColumnFit::affine(Curve::Linear, min, max - min, mean)
             }
             ScaleMethod::Log1p => {
                 let raw = Curve::Log1p.invert(mean);
-                Fitting::affine(Curve::Log1p, mean, moments.deviation(at), raw)
+                ColumnFit::affine(Curve::Log1p, mean, moments.deviation(at), raw)
             }
-            _ => Fitting::affine(Curve::Linear, mean, moments.deviation(at), mean),
+            _ => ColumnFit::affine(Curve::Linear, mean, moments.deviation(at), mean),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! [`wide`]: loops over values compiled twice, for any machine and for AVX2, which the machine is
+//! [`with_avx2`]: loops over values compiled twice, for any machine and for AVX2, which the machine is
 //! asked for when it runs.
 //!
 //! Both do the same operations on every value in the same order, and nothing is fused, so both give
 //! the same bits.
 
 /// Defines a function whose body is compiled for AVX2 too. It must not call what is not inlined.
-macro_rules! wide {
+macro_rules! with_avx2 {
     ($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block) => {
         $(#[$doc])*
         fn $name($($argument: $type),*) {
@@ -28,4 +28,4 @@ macro_rules! wide {
     };
 }
 
-pub(crate) use wide;
+pub(crate) use with_avx2;

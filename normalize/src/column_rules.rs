@@ -1,4 +1,4 @@
-//! [`Recipe`]: how one column is treated, once the groups of `[scale]` have been looked through.
+//! [`ColumnRules`]: how one column is treated, once the groups of `[scale]` have been looked through.
 
 use crate::{
     error::NormalizeError,
@@ -9,7 +9,7 @@ use millstream_data::{ColumnScaling, CrossSection, Fit, Reference, Relative};
 
 /// How one column is treated.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Recipe {
+pub(crate) struct ColumnRules {
     pub(crate) method: ScaleMethod,
     pub(crate) per: ScalePer,
     pub(crate) clip: Option<f64>,
@@ -20,12 +20,12 @@ pub(crate) struct Recipe {
 
 /// The groups of `[scale]`, ready to look columns up in.
 #[derive(Debug)]
-pub(crate) struct Recipes<'a> {
+pub(crate) struct RulesByColumn<'a> {
     settings: &'a ScaleSettings,
     groups: Vec<(Vec<Pattern>, &'a ScaleGroup)>,
 }
 
-impl<'a> Recipes<'a> {
+impl<'a> RulesByColumn<'a> {
     /// Reads the globs, and checks that every group names a column and asks for what there is.
     pub(crate) fn new(
         settings: &'a ScaleSettings,
@@ -48,19 +48,19 @@ impl<'a> Recipes<'a> {
             }
             groups.push((patterns, group));
         }
-        let recipes = Recipes { settings, groups };
-        columns.iter().try_for_each(|name| recipes.of(name).check(name, columns))?;
-        Ok(recipes)
+        let rules_by_column = RulesByColumn { settings, groups };
+        columns.iter().try_for_each(|name| rules_by_column.of(name).check(name, columns))?;
+        Ok(rules_by_column)
     }
 
     /// How a column is treated.
-    pub(crate) fn of(&self, column: &str) -> Recipe {
+    pub(crate) fn of(&self, column: &str) -> ColumnRules {
         let named = |(patterns, _): &&(Vec<Pattern>, _)| patterns.iter().any(|p| p.matches(column));
         let group = self.groups.iter().find(named).map(|(_, group)| *group);
         let all = self.settings;
         let clip = group.and_then(|g| g.clip).unwrap_or(all.clip);
         let reference = group.and_then(|g| g.reference.clone());
-        Recipe {
+        ColumnRules {
             method: group.and_then(|g| g.method).unwrap_or(all.method),
             per: group.and_then(|g| g.per).unwrap_or(all.per),
             clip: (clip != 0.0).then_some(clip),
@@ -71,7 +71,7 @@ impl<'a> Recipes<'a> {
     }
 }
 
-impl Recipe {
+impl ColumnRules {
     /// Whether its values are taken relative to something in their window.
     pub(crate) fn is_relative(&self) -> bool {
         self.reference != Reference::None
@@ -143,16 +143,16 @@ mod tests {
         let volumes = ScaleGroup { method: Some(ScaleMethod::Log1p), ..group(&["vol*", "open"]) };
         let settings =
             ScaleSettings { clip: 4.0, groups: vec![prices, volumes], ..Default::default() };
-        let recipes = Recipes::new(&settings, &columns()).unwrap();
-        assert_eq!(recipes.of("open").reference, Reference::Column("close".into()));
-        assert_eq!(recipes.of("open").method, ScaleMethod::Zscore);
-        assert_eq!(recipes.of("volume").method, ScaleMethod::Log1p);
-        assert_eq!(recipes.of("f1").reference, Reference::None);
-        assert_eq!(recipes.of("f1").clip, Some(4.0));
+        let rules_by_column = RulesByColumn::new(&settings, &columns()).unwrap();
+        assert_eq!(rules_by_column.of("open").reference, Reference::Column("close".into()));
+        assert_eq!(rules_by_column.of("open").method, ScaleMethod::Zscore);
+        assert_eq!(rules_by_column.of("volume").method, ScaleMethod::Log1p);
+        assert_eq!(rules_by_column.of("f1").reference, Reference::None);
+        assert_eq!(rules_by_column.of("f1").clip, Some(4.0));
     }
 
     fn check_refused(settings: &ScaleSettings, expected: &str) {
-        let error = Recipes::new(settings, &columns()).unwrap_err().to_string();
+        let error = RulesByColumn::new(settings, &columns()).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 

@@ -1,0 +1,38 @@
+//! A checkpoint's model in a format of others.
+
+use crate::{
+    checkpoint::{self, Files},
+    contract::{Contract, SCALER, SCHEMA, WEIGHTS},
+    error::PredictError,
+};
+use millstream_data::BatchLayout;
+use millstream_model::{Shape, TensorFile, built_in};
+use std::path::Path;
+use tch::Device;
+
+/// The model of a checkpoint as TorchScript: a file for `torch.jit.load`. Scaled inputs `[rows,
+/// lookback, features]` in, with any number of rows, and scaled forecasts `[rows, horizon, targets]`
+/// out; where `schema.json` says that windows are padded on the right, a second input `[rows]` tells
+/// how many rows of each are real, and lookback may be any.
+///
+/// # Errors
+/// The checkpoint is missing or damaged, or its model is none of millstream's own.
+pub fn export_torchscript(checkpoint_dir: &Path) -> Result<Vec<u8>, PredictError> {
+    let Files { folder, contents: [schema, scaler, bytes] } =
+        checkpoint::read(checkpoint_dir, [SCHEMA, SCALER, WEIGHTS])?;
+    let Contract { schema, scaling, model } = Contract::parse(&folder, &schema, &scaler)?;
+    let layout = BatchLayout {
+        batch_size: 1,
+        lookback: schema.lookback,
+        features: scaling.input_width(),
+        horizon: schema.horizon,
+        targets: schema.targets.len(),
+        extras: millstream_data::Extras::NONE,
+    };
+    let shape = Shape::of(&layout, schema.padding);
+    let mut model = built_in(&model)?.build(&shape, 0, Device::Cpu)?;
+    let parameters = model.parameters_mut();
+    let mut weights = TensorFile::parse(folder.join(WEIGHTS), &bytes)?;
+    parameters.restore(&weights.take(&parameters.names, &parameters.tensors)?)?;
+    Ok(millstream_model::to_torchscript(model, &shape)?)
+}
