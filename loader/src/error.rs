@@ -4,6 +4,7 @@
 //! variant ever holds a connection string, so that no message can show a password.
 
 use millstream_data::PanelError;
+use millstream_postgres::PostgresError;
 use std::path::PathBuf;
 
 /// Why loading failed.
@@ -273,149 +274,9 @@ pub enum LoadError {
         /// What is wrong with them.
         source: PanelError,
     },
-    /// The connection string does not parse. What is wrong is said without quoting it, as any piece
-    /// of it may be one of a password.
-    #[error(
-        "source.url is not a PostgreSQL connection string: {problem}; expected postgres://user@host:5432/database"
-    )]
-    Url {
-        /// What is wrong with it.
-        problem: &'static str,
-    },
-    /// The connection string sets what PostgreSQL's own programs know and this one does not.
-    #[error("source.url sets {key}, which is not supported; take it out")]
-    UrlKey {
-        /// The key.
-        key: &'static str,
-    },
-    /// The connection string sets a key to something that cannot be used.
-    #[error("source.url sets {key} to what cannot be used; expected {expected}")]
-    UrlValue {
-        /// The key.
-        key: &'static str,
-        /// What was expected.
-        expected: &'static str,
-    },
-    /// The certificates to check a server by cannot be read.
-    #[error(
-        "cannot read certificates from {place}; set sslrootcert in source.url to a PEM file with the certificate of the authority that signed the server's"
-    )]
-    RootCertificates {
-        /// The file, or the system's store.
-        place: String,
-        /// What is wrong with it.
-        source: std::io::Error,
-    },
-    /// The connection must be encrypted and the server cannot do that.
-    #[error(
-        "{server} does not offer TLS, which source.url requires; switch it on there (ssl = on), or set sslmode=prefer if you trust the network"
-    )]
-    ServerWithoutTls {
-        /// User, host, port and database.
-        server: String,
-    },
-    /// The server's certificate is signed by nobody we know.
-    #[error(
-        "the certificate of {server} is not signed by an authority in {roots}; set sslrootcert in source.url to the PEM file of the authority that signed it"
-    )]
-    UnknownAuthority {
-        /// User, host, port and database.
-        server: String,
-        /// Where the known authorities are from.
-        roots: String,
-        /// What the handshake said.
-        source: ::postgres::Error,
-    },
-    /// The server's certificate is for another host.
-    #[error(
-        "the certificate of {server} is for another host; use a host name that it lists in source.url, or set sslmode=verify-ca to accept any host of its authority"
-    )]
-    CertificateName {
-        /// User, host, port and database.
-        server: String,
-        /// What the handshake said.
-        source: ::postgres::Error,
-    },
-    /// The TLS handshake failed for another reason.
-    #[error(
-        "cannot set up TLS with {server}; mend there what the reason says, or ask for less in source.url: sslmode=require checks no certificate, sslmode=disable does not encrypt"
-    )]
-    Handshake {
-        /// User, host, port and database.
-        server: String,
-        /// What the handshake said.
-        source: ::postgres::Error,
-    },
-    /// The server wants a password and there is none.
-    #[error(
-        "{server} asks for a password and there is none; set PGPASSWORD, or add a line to ~/.pgpass (mode 600)"
-    )]
-    PasswordMissing {
-        /// User, host, port and database.
-        server: String,
-    },
-    /// The server takes connections and then says nothing.
-    #[error(
-        "{server} does not answer; is it a PostgreSQL server, and not stuck? connect_timeout in source.url says how many seconds to wait"
-    )]
-    NoAnswer {
-        /// User, host, port and database.
-        server: String,
-    },
-    /// The server cannot be reached.
-    #[error("cannot connect to {server}")]
-    Unreachable {
-        /// User, host, port and database.
-        server: String,
-        /// What went wrong.
-        source: std::io::Error,
-    },
-    /// The server refuses, or says what makes no sense.
-    #[error("cannot connect to {server}")]
-    Connect {
-        /// User, host, port and database.
-        server: String,
-        /// What went wrong.
-        source: ::postgres::Error,
-    },
-    /// The server refused a statement.
-    #[error("{server} could not {action}")]
-    Query {
-        /// User, host, port and database.
-        server: String,
-        /// What was asked of it.
-        action: String,
-        /// What it said.
-        source: ::postgres::Error,
-    },
-    /// The row stream broke off.
-    #[error("{server} stopped sending rows of {place}")]
-    Stream {
-        /// User, host, port and database.
-        server: String,
-        /// Table or query.
-        place: String,
-        /// What went wrong.
-        source: ::postgres::Error,
-    },
-    /// A table is emptied or rewritten whenever it is looked at.
-    #[error(
-        "{table} was rewritten or emptied each time its rows were to be read; try again when nothing does that any more"
-    )]
-    Rewritten {
-        /// The table.
-        table: String,
-    },
-    /// Connections cannot be made to see the same snapshot.
-    #[error(
-        "{server} does not let several connections share one snapshot, or ended all of them again and again; connect to the server itself and not to a pooler or a group of servers, or set source.connections = 1"
-    )]
-    Snapshot {
-        /// User, host, port and database.
-        server: String,
-        /// What went wrong last.
-        source: Option<Box<LoadError>>,
-    },
+    /// The server cannot be reached, or did not do what it was asked to.
+    #[error(transparent)]
+    Postgres(PostgresError),
     /// The snapshot is gone and rows have been handed out already.
     #[error(
         "the connections to {place} broke and its snapshot is gone after {rows} rows were handed out; read it again from the start"
@@ -426,7 +287,7 @@ pub enum LoadError {
         /// Rows handed out.
         rows: u64,
         /// What went wrong last.
-        source: Box<LoadError>,
+        source: PostgresError,
     },
     /// The same rows were not the same twice.
     #[error(
@@ -582,17 +443,25 @@ impl LoadError {
     /// What the settings ask of data that do not have it, a column for one, is about the data.
     #[must_use]
     pub fn is_setting(&self) -> bool {
-        matches!(
-            self,
+        match self {
+            LoadError::Postgres(error) => error.is_setting(),
             LoadError::MissingSetting { .. }
-                | LoadError::Setting { .. }
-                | LoadError::TooLarge { .. }
-                | LoadError::Glob { .. }
-                | LoadError::NoFiles { .. }
-                | LoadError::AbsentSymbols { .. }
-                | LoadError::Url { .. }
-                | LoadError::UrlKey { .. }
-                | LoadError::UrlValue { .. }
-        )
+            | LoadError::Setting { .. }
+            | LoadError::TooLarge { .. }
+            | LoadError::Glob { .. }
+            | LoadError::NoFiles { .. }
+            | LoadError::AbsentSymbols { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// To call off the wait for a server is to stop loading.
+impl From<PostgresError> for LoadError {
+    fn from(error: PostgresError) -> Self {
+        match error {
+            PostgresError::Stopped => LoadError::Interrupted,
+            error => LoadError::Postgres(error),
+        }
     }
 }

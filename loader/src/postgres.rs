@@ -9,31 +9,20 @@ mod batch;
 mod condition;
 mod crew;
 mod freshness;
-mod gather;
 mod member;
-mod parameters;
-mod password;
 mod plan;
 mod ranges;
 mod reader;
 mod roster;
 mod series;
-mod server;
-mod session;
 mod share;
-mod socket;
 mod sql;
-mod stop;
-mod tap;
+mod stoppable;
 mod tasks;
-mod tls;
-mod wire;
 
 pub(crate) use condition::check as check_condition;
 pub(crate) use freshness::{Freshness, Look, ReadRows, freshness};
-pub(crate) use parameters::without_password;
 pub use reader::{Columns, PostgresReader};
-pub(crate) use server::server_identity;
 
 use crate::{
     LoadError, SourceSettings,
@@ -46,13 +35,12 @@ use crate::{
 };
 use crew::{Crew, Event, Order};
 use millstream_data::TimeKind;
+use millstream_postgres::{PostgresError, Server, Session};
 use millstream_stage::Warnings;
 use plan::Plan;
-use server::Server;
-use session::{Session, is_cancelled};
 use share::{Layout, Part};
 use std::sync::Arc;
-use stop::stoppable;
+use stoppable::stoppable;
 
 /// How often a load starts again from a new snapshot before it fails.
 const RESTARTS: u32 = 5;
@@ -60,7 +48,7 @@ const RESTARTS: u32 = 5;
 /// Why one attempt at a load failed.
 enum Broken {
     /// Its snapshot is gone.
-    Lost(LoadError),
+    Lost(PostgresError),
     Failed(LoadError),
 }
 
@@ -70,9 +58,25 @@ impl From<LoadError> for Broken {
     }
 }
 
+/// The connection string that the settings name.
+pub(crate) fn url(settings: &SourceSettings) -> Result<&str, LoadError> {
+    settings.url.as_deref().ok_or(LoadError::MissingSetting {
+        kind: settings.kind.name(),
+        key: "url",
+        expected: "postgres://user@host:5432/database",
+    })
+}
+
+/// The server that the settings name. What a person should know about the way there, now and later,
+/// goes to `warnings`.
+fn server(settings: &SourceSettings, warnings: &Warnings) -> Result<Server, LoadError> {
+    let warnings = warnings.clone();
+    Ok(Server::new(url(settings)?, Arc::new(move |line| warnings.warn(line)))?)
+}
+
 /// Reads the table or query.
 pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
-    let server = Server::new(request.settings, request.warnings)?;
+    let server = server(request.settings, request.warnings)?;
     let mut restarts = 0;
     loop {
         match attempt(&server, request, restarts > 0, tell) {
@@ -86,12 +90,12 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
                     chain(&error)
                 ));
             }
-            Err(Broken::Lost(error @ LoadError::Snapshot { .. })) => return Err(error),
+            Err(Broken::Lost(error @ PostgresError::Snapshot { .. })) => return Err(error.into()),
             // A limit of the server's is what to read about, not what became of the snapshot.
-            Err(Broken::Lost(error)) if is_cancelled(&error) => return Err(error),
+            Err(Broken::Lost(error)) if error.is_cancelled() => return Err(error.into()),
             Err(Broken::Lost(error)) => {
-                let server = server.name().to_owned();
-                return Err(LoadError::Snapshot { server, source: Some(Box::new(error)) });
+                let (server, source) = (server.name().to_owned(), Some(Box::new(error)));
+                return Err(PostgresError::Snapshot { server, source }.into());
             }
         }
     }
@@ -103,7 +107,7 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
 /// # Errors
 /// Whatever keeps it from being reached.
 pub fn server_version(settings: &SourceSettings, warnings: &Warnings) -> Result<String, LoadError> {
-    let server = Server::new(settings, warnings)?;
+    let server = server(settings, warnings)?;
     let mut session = Session::begin(&server, server.connect()?, None, None)?;
     let rows = session.text_rows("SELECT version()", "say its version")?;
     Ok(rows.into_iter().flatten().flatten().next().unwrap_or_default())
@@ -120,7 +124,7 @@ pub fn copy_commands(
 ) -> Result<Vec<String>, LoadError> {
     settings.check()?;
     // Whoever loads hears what there is to say.
-    let server = Server::new(settings, &Warnings::default())?;
+    let server = server(settings, &Warnings::default())?;
     let mut session = Session::begin(&server, server.connect()?, None, None)?;
     let plan = Plan::new(&mut session, settings, required)?;
     Ok(plan.tasks.list.into_iter().map(|task| task.copy).collect())

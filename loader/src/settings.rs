@@ -4,6 +4,7 @@
 //! that kind, so that one file can hold the keys of several kinds and `kind` alone chooses.
 
 use crate::{LoadError, postgres};
+use millstream_postgres::server_identity;
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroUsize};
 
@@ -157,7 +158,7 @@ impl SourceSettings {
     /// These settings with the password taken out of the connection string.
     #[must_use]
     pub fn without_password(&self) -> SourceSettings {
-        let url = self.url.as_deref().map(postgres::without_password);
+        let url = self.url.as_deref().map(millstream_postgres::without_password);
         SourceSettings { url, ..self.clone() }
     }
 
@@ -214,7 +215,7 @@ impl SourceSettings {
             ..self.clone()
         };
         if kept.kind == SourceKind::Postgres {
-            kept.url = Some(postgres::server_identity(self)?);
+            kept.url = Some(server_identity(postgres::url(self)?)?);
         } else {
             (kept.url, kept.table, kept.query) = (None, None, None);
         }

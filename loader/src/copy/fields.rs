@@ -7,7 +7,7 @@
 use super::numeric::numeric;
 use crate::{rows::panel_value, time};
 use millstream_data::{ColumnKind, TimeKind};
-use postgres::types::{Kind, Type};
+use millstream_postgres::types::{Kind, Type};
 
 /// Microseconds from 1970-01-01 to 2000-01-01, PostgreSQL's epoch.
 const EPOCH: i64 = 946_684_800_000_000;

@@ -3,7 +3,7 @@
 //! As in [`fields`](super::fields), no bytes make a decoder panic.
 
 use super::fields::{IntegerField, base, fixed, is_text};
-use postgres::types::{Kind, Type};
+use millstream_postgres::types::{Kind, Type};
 use std::fmt::Write;
 
 /// A column that names series.

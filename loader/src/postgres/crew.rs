@@ -14,12 +14,11 @@ use super::{
     member::{End, Member},
     plan::Plan,
     roster::Roster,
-    server::Server,
     share::{Layout, Part},
-    stop::{Hold, Stop},
 };
 use crate::{LoadError, SourceSettings};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use millstream_postgres::{Hold, PostgresError, Server, Stop};
 use std::{
     sync::Arc,
     thread::{self, JoinHandle},
@@ -47,7 +46,7 @@ pub(crate) enum Event {
     /// All rows of a task have been handed over.
     Done,
     /// No connection holds the snapshot any more, and why the last one broke.
-    Lost(LoadError),
+    Lost(PostgresError),
     /// Reading failed for good.
     Failed(LoadError),
     /// A member panicked; dropping the crew raises the panic again.

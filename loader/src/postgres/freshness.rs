@@ -16,10 +16,9 @@
 
 use super::{
     condition::asks_elsewhere,
-    server::Server,
-    session::{Session, is_cancelled},
-    sql::{self, Relation, Rows, quote_name, quote_value},
-    stop::stoppable,
+    server,
+    sql::{self, Relation, Rows, quote_value},
+    stoppable::stoppable,
 };
 use crate::{
     LoadError, SourceSettings,
@@ -29,6 +28,7 @@ use crate::{
     time,
 };
 use millstream_data::TimeKind;
+use millstream_postgres::{Column, Server, Session, quote_name};
 use millstream_stage::Warnings;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -116,7 +116,7 @@ pub(super) fn look(session: &mut Session, settings: &SourceSettings) -> Result<L
         &format!("SELECT * FROM {} LIMIT 0", relation.sql),
         &format!("describe {}", relation.place),
     )?;
-    let column = |column: &::postgres::Column| format!("{} {}", column.name(), column.type_());
+    let column = |column: &Column| format!("{} {}", column.name(), column.type_());
     Ok(Look {
         context: Context {
             system: of(&system, 0),
@@ -167,7 +167,7 @@ pub(crate) fn freshness(
     warnings: &Warnings,
     tell: &mut Tell<'_>,
 ) -> Result<Freshness, LoadError> {
-    let server = Server::new(settings, warnings)?.in_haste(CONNECT);
+    let server = server(settings, warnings)?.in_haste(CONNECT);
     stoppable(server, tell, |server| ask(server, settings, read))
 }
 
@@ -243,10 +243,10 @@ impl Counted {
             session.run(&limit, &action)?;
             match session.text_rows(&rows.select(columns), &action) {
                 Ok(rows) => return Ok(Counted::read(rows.first().map_or(&[], Vec::as_slice))),
-                Err(error) if is_cancelled(&error) => {
+                Err(error) if error.is_cancelled() => {
                     session.run("ROLLBACK TO SAVEPOINT counted", &action)?;
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(Counted::default())

@@ -10,13 +10,12 @@ use super::{
     freshness::{self, Look},
     plan::Plan,
     roster::{Closed, Roster},
-    session::{Session, is_cancelled, is_transient},
     share::{self, Part},
     sql,
-    wire::Wire,
 };
 use crate::{LoadError, causes::chain};
 use crossbeam_channel::Sender;
+use millstream_postgres::{PostgresError, Session, Wire};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -47,7 +46,7 @@ pub(super) struct Member {
 pub(super) enum End {
     /// The crew is being dropped.
     Closed,
-    Lost(LoadError),
+    Lost(PostgresError),
     Failed(LoadError),
 }
 
@@ -61,7 +60,7 @@ impl Member {
     /// The first member: takes the snapshot, makes the plan, and works like any other.
     pub(super) fn lead(&self) -> Result<(), End> {
         let (mut session, look) = self.take_snapshot()?;
-        let mut prepare = || {
+        let mut prepare = || -> Result<_, LoadError> {
             let Order { settings, required, .. } = &*self.order;
             let mut plan = Plan::new(&mut session, settings, required)?;
             plan.look = look.clone();
@@ -75,8 +74,10 @@ impl Member {
             Err(error) => {
                 self.leave(session);
                 // Nobody else holds the snapshot yet.
-                let lost = is_transient(&error);
-                return Err(if lost { End::Lost(error) } else { End::Failed(error) });
+                return Err(match error {
+                    LoadError::Postgres(error) if error.is_transient() => End::Lost(error),
+                    error => End::Failed(error),
+                });
             }
         };
         self.roster.put_up(plan.tasks.list.len());
@@ -121,13 +122,13 @@ impl Member {
             if self.roster.is_closed() {
                 return Err(End::Closed);
             }
-            let most = if is_cancelled(&error) { CANCELLED_ATTEMPTS } else { ATTEMPTS };
+            let most = if error.is_cancelled() { CANCELLED_ATTEMPTS } else { ATTEMPTS };
             if failures >= most {
-                return Err(End::Failed(error));
+                return Err(End::Failed(error.into()));
             }
             let server = &self.order.server;
             let (name, error_text) = (server.name(), chain(&error));
-            server.warnings().warn(format!(
+            server.warn(format!(
                 "a connection to {name} broke, and what it was reading was read again: {error_text}"
             ));
             self.roster.broke(error);
@@ -145,7 +146,9 @@ impl Member {
         match share::read_task(session, plan, cut, self.order.layout, &self.roster, deliver) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Unread::Unwanted),
-            Err(error) if is_transient(&error) && !handed_over => Err(Unread::Again(error)),
+            Err(LoadError::Postgres(error)) if error.is_transient() && !handed_over => {
+                Err(Unread::Again(error))
+            }
             Err(error) => Err(Unread::Final(error)),
         }
     }
@@ -158,25 +161,29 @@ impl Member {
         let mut pause = PAUSES[0];
         loop {
             let mut connected = false;
-            let session = self.connect().and_then(|wire| {
+            let mut begin = || -> Result<_, LoadError> {
+                let wire = self.connect()?;
                 connected = true;
                 let mut session = Session::new(server, wire);
                 let look = watch.then(|| freshness::look(&mut session, settings)).transpose()?;
                 session.start(lock.as_deref(), None)?;
                 Ok((session, look))
-            });
-            match session {
-                Ok(session) => return Ok(session),
-                Err(error) if is_transient(&error) && Instant::now() < deadline => {
-                    self.roster.pause(&mut pause, PAUSES[1])?;
-                }
-                // A server that lets nobody in is told of at once; one that did and then broke the
-                // connection may let the next one live. A limit that was reached will be again.
-                Err(error) if connected && is_transient(&error) && !is_cancelled(&error) => {
-                    return Err(End::Lost(error));
-                }
+            };
+            let error = match begin() {
+                Ok(begun) => return Ok(begun),
+                Err(LoadError::Postgres(error)) if error.is_transient() => error,
                 Err(error) => return Err(End::Failed(error)),
+            };
+            if Instant::now() < deadline {
+                self.roster.pause(&mut pause, PAUSES[1])?;
+                continue;
             }
+            // A server that lets nobody in is told of at once; one that did and then broke the
+            // connection may let the next one live. A limit that was reached will be again.
+            return Err(match connected && !error.is_cancelled() {
+                true => End::Lost(error),
+                false => End::Failed(error.into()),
+            });
         }
     }
 
@@ -192,7 +199,7 @@ impl Member {
                 // Why the last one broke says more than that its snapshot is gone.
                 let known = self.roster.why_broken().or(last);
                 let server = server.name().to_owned();
-                let gone = known.unwrap_or(LoadError::Snapshot { server, source: None });
+                let gone = known.unwrap_or(PostgresError::Snapshot { server, source: None });
                 return Err(End::Lost(gone));
             };
             let joined = self.connect().and_then(|wire| {
@@ -210,18 +217,18 @@ impl Member {
             if self.roster.is_closed() {
                 return Err(End::Closed);
             }
-            if matches!(error, LoadError::Snapshot { .. }) {
+            if matches!(error, PostgresError::Snapshot { .. }) {
                 self.roster.forget(&snapshot);
                 last = Some(error);
                 continue;
             }
-            server.warnings().warn(format!(
+            server.warn(format!(
                 "{} did not let in all {} connections: {}",
                 server.name(),
                 plan.tasks.connections,
                 chain(&error)
             ));
-            if is_transient(&error) && Instant::now() < deadline {
+            if error.is_transient() && Instant::now() < deadline {
                 self.roster.pause(&mut pause, PAUSES[1])?;
                 last = Some(error);
             } else {
@@ -231,13 +238,13 @@ impl Member {
     }
 
     /// Connects, and lets the crew's drop know whom to cancel.
-    fn connect(&self) -> Result<Wire, LoadError> {
+    fn connect(&self) -> Result<Wire, PostgresError> {
         let wire = self.order.server.connect()?;
         self.roster.connected(self.number, wire.cancel_token());
         Ok(wire)
     }
 
-    fn publish(&self, session: &mut Session) -> Result<(), LoadError> {
+    fn publish(&self, session: &mut Session) -> Result<(), PostgresError> {
         let snapshot = session.export()?;
         self.roster.holds(self.number, snapshot);
         Ok(())
@@ -263,6 +270,6 @@ enum Unread {
     /// Nobody wants its rows any more.
     Unwanted,
     /// It may be read again: nobody has seen a row of it.
-    Again(LoadError),
+    Again(PostgresError),
     Final(LoadError),
 }

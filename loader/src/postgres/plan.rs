@@ -5,8 +5,7 @@
 
 use super::{
     freshness::Look,
-    session::Session,
-    sql::{self, Relation, Rows, quote_name},
+    sql::{self, Relation, Rows},
     tasks::{self, Tasks},
 };
 use crate::{
@@ -19,8 +18,11 @@ use crate::{
     },
     filter::RowFilter,
 };
-use ::postgres::types::{Kind, Type};
 use millstream_data::ColumnKind;
+use millstream_postgres::{
+    Session, quote_name,
+    types::{Kind, Type},
+};
 use std::sync::Arc;
 
 /// What to read.

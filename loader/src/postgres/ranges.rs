@@ -3,11 +3,9 @@
 //! The server counts the rows of every key and says where to cut, in its own order of the keys.
 //! Rows of one key are never cut apart. Keys that are NULL belong to the last range.
 
-use super::{
-    session::Session,
-    sql::{Relation, Rows, quote_name, quote_value},
-};
+use super::sql::{Relation, Rows, quote_value};
 use crate::LoadError;
+use millstream_postgres::{Session, quote_name};
 
 /// Where to cut.
 #[derive(Debug, Clone)]

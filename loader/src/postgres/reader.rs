@@ -4,7 +4,7 @@ use super::{
     batch,
     crew::{Crew, Event, Order},
     plan::Plan,
-    server::Server,
+    server,
     share::{Layout, Part},
 };
 use crate::{LoadError, SourceSettings, copy::typed};
@@ -77,7 +77,7 @@ impl PostgresReader {
     ) -> Result<Self, LoadError> {
         settings.check()?;
         let warnings = Warnings::default();
-        let server = Server::new(settings, &warnings)?;
+        let server = server(settings, &warnings)?;
         let layout = match columns {
             Columns::Packed => Layout::Packed { rows: rows.get() },
             Columns::Wide => Layout::Wide { rows: rows.get() },
@@ -93,7 +93,8 @@ impl PostgresReader {
         let plan = loop {
             match crew.next(Duration::MAX) {
                 Some(Event::Planned(plan)) => break plan,
-                Some(Event::Lost(error) | Event::Failed(error)) => return Err(error),
+                Some(Event::Lost(error)) => return Err(error.into()),
+                Some(Event::Failed(error)) => return Err(error),
                 Some(Event::Panicked) => {
                     drop(crew);
                     unreachable!("dropping the crew raises the panic again");
@@ -155,7 +156,7 @@ impl Iterator for PostgresReader {
                     let error = LoadError::SnapshotLost {
                         place: self.plan.columns.place.clone(),
                         rows: self.rows,
-                        source: Box::new(source),
+                        source,
                     };
                     return self.end(Some(error));
                 }

@@ -1,8 +1,7 @@
 //! [`Roster`]: what the members of a crew know of each other: the tasks that are left, who holds
 //! the snapshot, and how to cancel whom. It does no work and knows no SQL.
 
-use super::wire::CancelToken;
-use crate::LoadError;
+use millstream_postgres::{CancelToken, PostgresError};
 use std::{
     collections::VecDeque,
     sync::{
@@ -32,7 +31,7 @@ struct State {
     closed: bool,
     members: Vec<Connection>,
     /// Why a connection broke last.
-    broke: Option<LoadError>,
+    broke: Option<PostgresError>,
 }
 
 /// What others may want of a member's connection, while it lives.
@@ -113,12 +112,12 @@ impl Roster {
     }
 
     /// Takes note of why a connection broke.
-    pub(super) fn broke(&self, error: LoadError) {
+    pub(super) fn broke(&self, error: PostgresError) {
         self.state().broke = Some(error);
     }
 
     /// Why a connection broke last.
-    pub(super) fn why_broken(&self) -> Option<LoadError> {
+    pub(super) fn why_broken(&self) -> Option<PostgresError> {
         self.state().broke.take()
     }
 

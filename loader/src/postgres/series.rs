@@ -1,11 +1,8 @@
 //! The names of all series of a table, to tell what somebody who asked for another may have meant.
 
-use super::{
-    server::Server,
-    session::Session,
-    sql::{self, quote_name},
-};
+use super::sql;
 use crate::{LoadError, SourceSettings, copy::CopyColumns};
+use millstream_postgres::{Server, Session, quote_name};
 
 /// How long the server may look for them.
 const PATIENCE: &str = "2s";

@@ -4,14 +4,15 @@
 //! a task whose record batches grow past [`HOLD_BYTES`] lets them go before: memory stays bounded,
 //! and its errors are final from then on.
 
-use super::{batch, plan::Plan, roster::Roster, session::Session, tasks::Task};
+use super::{batch, plan::Plan, roster::Roster, tasks::Task};
 use crate::{
     LoadError,
-    copy::{DecodeRow, packed::PackedRows, typed::TypedRows},
+    copy::{CopyDecoder, DecodeRow, packed::PackedRows, typed::TypedRows},
     rows::RowStore,
 };
 use arrow::array::RecordBatch;
 use millstream_data::TimeKind;
+use millstream_postgres::Session;
 use std::{ops::ControlFlow, sync::Arc};
 
 /// Bytes of record batches to hold back while a task may have to be read again.
@@ -103,20 +104,22 @@ fn copy<R: DecodeRow>(
     let place = rows.columns().place.clone();
     let (mut bytes, mut told) = (0, (0, 0));
     let mut unwanted = false;
-    let copied = session.copy(&task.copy, rows, |decoder, length| {
-        bytes += length as u64;
+    let mut decoder = CopyDecoder::new(rows);
+    let copied = session.copy_out(&task.copy, &place, |data| {
+        decoder.feed(data)?;
+        bytes += data.len() as u64;
         if decoder.seen() - told.0 >= COUNT_EVERY {
             roster.count(decoder.seen() - told.0, bytes - told.1);
             told = (decoder.seen(), bytes);
         }
         if each(decoder.rows_mut()) {
-            ControlFlow::Continue(())
+            Ok(ControlFlow::Continue(()))
         } else {
             unwanted = true;
-            ControlFlow::Break(())
+            Ok(ControlFlow::Break(()))
         }
     });
-    let decoder = copied.inspect_err(|_| roster.discount(told.0))?;
+    copied.inspect_err(|_: &LoadError| roster.discount(told.0))?;
     if unwanted {
         return Ok(None);
     }

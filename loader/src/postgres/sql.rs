@@ -10,6 +10,7 @@ use crate::{
     filter::RowFilter,
 };
 use millstream_data::TimeKind;
+use millstream_postgres::quote_name;
 
 /// What to read from.
 #[derive(Debug)]
@@ -158,24 +159,12 @@ fn quote_path(path: &str) -> Result<String, LoadError> {
     Ok(parts.iter().map(|part| quote_name(part)).collect::<Vec<_>>().join("."))
 }
 
-pub(crate) fn quote_name(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// Quotes a string, whatever `standard_conforming_strings` is set to.
+/// Quotes a value of the settings.
 pub(crate) fn quote_value(value: &str) -> Result<String, LoadError> {
-    if value.contains('\0') {
-        return Err(LoadError::Setting {
-            key: "symbols",
-            value: value.to_owned(),
-            expected: "PostgreSQL's text has no zero bytes",
-        });
-    }
-    let quoted = value.replace('\'', "''");
-    Ok(if quoted.contains('\\') {
-        format!(" E'{}'", quoted.replace('\\', "\\\\"))
-    } else {
-        format!("'{quoted}'")
+    millstream_postgres::quote_value(value).ok_or_else(|| LoadError::Setting {
+        key: "symbols",
+        value: value.to_owned(),
+        expected: "PostgreSQL's text has no zero bytes",
     })
 }
 

@@ -8,10 +8,10 @@
 
 use super::{
     ranges,
-    session::Session,
     sql::{Relation, Rows, quote_value},
 };
 use crate::{LoadError, SourceSettings, copy::CopyColumns};
+use millstream_postgres::Session;
 use serde_json::Value;
 
 /// Bytes of a panel that a task should give: small enough to share out, large enough that a COPY
@@ -83,7 +83,7 @@ pub(super) fn cut(
     let say_one = |session: &Session, why: &str| {
         if connections > 1 && !small {
             let place = &relation.place;
-            session.warnings().warn(format!("{place} is read over one connection and not over {connections}: {why}; set source.connections = 1 to be told no more"));
+            session.warn(format!("{place} is read over one connection and not over {connections}: {why}; set source.connections = 1 to be told no more"));
         }
     };
     if plan.may_differ() {

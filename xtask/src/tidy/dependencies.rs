@@ -7,9 +7,10 @@ use super::Problem;
 use crate::workspace::Package;
 
 /// The packages that must build on a machine without libtorch.
-pub(crate) const WITHOUT_LIBTORCH: [&str; 5] = [
+pub(crate) const WITHOUT_LIBTORCH: [&str; 6] = [
     "millstream-stage",
     "millstream-data",
+    "millstream-postgres",
     "millstream-loader",
     "millstream-normalize",
     "millstream-prefetch",
@@ -33,10 +34,15 @@ const WATCHED: [Watched; 5] = [
 ];
 
 /// Package, and what it may use: names of [`WATCHED`] libraries and of workspace packages.
-const TABLE: [(&str, &[&str]); 12] = [
+const TABLE: [(&str, &[&str]); 13] = [
     ("millstream-stage", &[]),
     ("millstream-data", &["millstream-stage"]),
-    ("millstream-loader", &["millstream-stage", "millstream-data", "postgres"]),
+    ("millstream-postgres", &["postgres"]),
+    // Its tests and benches talk to their server by themselves.
+    (
+        "millstream-loader",
+        &["millstream-stage", "millstream-data", "millstream-postgres", "postgres"],
+    ),
     ("millstream-normalize", &["millstream-stage", "millstream-data"]),
     ("fake-cuda", &[]),
     ("fault-injector", &[]),
@@ -46,13 +52,21 @@ const TABLE: [(&str, &[&str]); 12] = [
     ("millstream-trainer", &["millstream-stage", "millstream-data", "millstream-model", "tch"]),
     (
         "millstream-predictor",
-        &["millstream-stage", "millstream-data", "millstream-model", "tch", "postgres"],
+        &[
+            "millstream-stage",
+            "millstream-data",
+            "millstream-model",
+            "millstream-postgres",
+            "tch",
+            "postgres",
+        ],
     ),
     (
         "millstream",
         &[
             "millstream-stage",
             "millstream-data",
+            "millstream-postgres",
             "millstream-loader",
             "millstream-normalize",
             "millstream-prefetch",
@@ -169,7 +183,7 @@ mod tests {
         assert_eq!(
             check_one(
                 "millstream-loader",
-                &["millstream-stage", "millstream-data", "postgres", "arrow"]
+                &["millstream-stage", "millstream-data", "millstream-postgres", "arrow"]
             ),
             none
         );

@@ -8,9 +8,10 @@ use super::Problem;
 use crate::workspace::Package;
 
 /// The crates that people use alone, and so meet through their README.
-const STAGE_CRATES: [&str; 8] = [
+const STAGE_CRATES: [&str; 9] = [
     "millstream-stage",
     "millstream-data",
+    "millstream-postgres",
     "millstream-loader",
     "millstream-normalize",
     "millstream-prefetch",

@@ -1,7 +1,7 @@
 //! [`Socket`] and [`Place`]: the bytes to and from a server, and where they go.
 //!
 //! What `tokio-postgres` would do by itself, done here because it then keeps its socket to itself,
-//! and [`tap`](super::tap) needs it. TLS, passwords and everything else that is said over a socket
+//! and [`tap`](crate::tap) needs it. TLS, passwords and everything else that is said over a socket
 //! is that crate's business.
 
 use socket2::{SockRef, TcpKeepalive};
@@ -22,17 +22,17 @@ use tokio_postgres::{Config, config::Host};
 
 /// A connected socket.
 #[derive(Debug)]
-pub(super) enum Socket {
+pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 /// One address of a host, with what is to be set on a socket to it.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(crate) struct Place {
     address: Address,
     /// The name that a certificate must be for; empty where there can be none.
-    pub(super) hostname: String,
+    pub(crate) hostname: String,
     timeout: Option<Duration>,
     silence: Option<Duration>,
     keepalive: Option<TcpKeepalive>,
@@ -46,7 +46,7 @@ enum Address {
 
 impl Place {
     /// Whether it is on this machine.
-    pub(super) fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         match &self.address {
             Address::Tcp(address) => address.ip().is_loopback(),
             Address::Unix(_) => true,
@@ -54,7 +54,7 @@ impl Place {
     }
 
     /// The addresses of a configuration's only host, in the order in which to try them.
-    pub(super) async fn all(config: &Config) -> io::Result<Vec<Place>> {
+    pub(crate) async fn all(config: &Config) -> io::Result<Vec<Place>> {
         let port = config.get_ports().first().copied().unwrap_or(5432);
         let [host] = config.get_hosts() else {
             unreachable!("a configuration is made for each host")
@@ -87,7 +87,7 @@ impl Place {
     }
 
     /// Connects.
-    pub(super) async fn open(&self) -> io::Result<Socket> {
+    pub(crate) async fn open(&self) -> io::Result<Socket> {
         match self.timeout {
             None => self.open_some_time().await,
             Some(limit) => timeout(limit, self.open_some_time())

@@ -20,23 +20,23 @@ const BURST: usize = 64 << 10;
 
 /// The rhythm of one stream.
 #[derive(Debug)]
-pub(super) struct Gather {
+pub(crate) struct Gather {
     pause: Duration,
     burst: usize,
 }
 
 impl Gather {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Gather { pause: LONGEST / 4, burst: BURST }
     }
 
     /// Takes note of bytes that were read.
-    pub(super) fn read(&mut self, bytes: usize) {
+    pub(crate) fn read(&mut self, bytes: usize) {
         self.burst += bytes;
     }
 
     /// Everything there is has been read: how long to wait before asking for more.
-    pub(super) fn pause(&mut self) -> Option<Duration> {
+    pub(crate) fn pause(&mut self) -> Option<Duration> {
         let burst = std::mem::take(&mut self.burst);
         if burst > 2 * BURST {
             self.pause = (self.pause / 2).max(SHORTEST);

@@ -4,19 +4,19 @@
 //! are tried in turn, each once and each with a password of its own. It does not retry, does not
 //! pool, and does not know what a connection is for.
 
-use super::{
+use crate::{
+    PostgresError,
+    error::chain,
     parameters::{Parameters, pair},
     password::Passwords,
     stop::Stop,
     tls::Tls,
     wire::{self, CancelToken, ConnectError, Wire},
 };
-use crate::{LoadError, SourceSettings, causes::chain};
-use ::postgres::{
+use postgres::{
     NoTls,
     config::{LoadBalanceHosts, SslMode},
 };
-use millstream_stage::Warnings;
 use std::{
     env,
     error::Error as _,
@@ -25,6 +25,7 @@ use std::{
     net::IpAddr,
     os::unix::ffi::OsStringExt,
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 use tokio_postgres::Config;
@@ -57,15 +58,18 @@ const DEFAULTS: [(&str, &str); 5] = [
     ("keepalives_retries", "6"),
 ];
 
+/// Is told, in a line, what a person should know.
+pub type Warn = Arc<dyn Fn(String) + Send + Sync>;
+
 /// A PostgreSQL server to connect to: checked settings, no connection yet.
 #[derive(Clone)]
-pub(crate) struct Server {
+pub struct Server {
     name: String,
     options: String,
     hosts: Vec<Host>,
     tls: Tls,
     connector: MakeRustlsConnect,
-    warnings: Warnings,
+    warn: Warn,
     stop: Stop,
 }
 
@@ -78,13 +82,13 @@ struct Host {
 
 /// What counts besides the connection string. Has no `Debug`: it may hold a password.
 #[derive(Clone, Default)]
-pub(super) struct Environment {
+pub(crate) struct Environment {
     /// `PGPASSWORD`.
-    pub(super) password: Option<Vec<u8>>,
+    pub(crate) password: Option<Vec<u8>>,
     /// `PGPASSFILE`.
-    pub(super) passfile: Option<PathBuf>,
+    pub(crate) passfile: Option<PathBuf>,
     /// The home folder.
-    pub(super) home: Option<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
 }
 
 impl Environment {
@@ -99,24 +103,23 @@ impl Environment {
 }
 
 impl Server {
-    /// Reads `source.url`, finds the password and reads root certificates. What a person should
-    /// know about the way there, now and later, goes to `warnings`.
-    pub(crate) fn new(settings: &SourceSettings, warnings: &Warnings) -> Result<Self, LoadError> {
-        Self::with(settings, &Environment::of_process(), warnings)
+    /// Reads a connection string, finds the password and reads root certificates. What a person
+    /// should know about the way there, now and later, goes to `warn`.
+    ///
+    /// # Errors
+    /// When the connection string cannot be used, or the certificates it names cannot be read.
+    pub fn new(url: &str, warn: Warn) -> Result<Self, PostgresError> {
+        Self::with(url, &Environment::of_process(), warn)
     }
 
-    fn with(
-        settings: &SourceSettings,
-        environment: &Environment,
-        warnings: &Warnings,
-    ) -> Result<Self, LoadError> {
-        let parameters = parameters(settings)?;
+    fn with(url: &str, environment: &Environment, warn: Warn) -> Result<Self, PostgresError> {
+        let parameters = Parameters::parse(url)?;
         let target = Target::new(&parameters)?;
         let mut tls = Tls::new(&parameters, environment.home.as_deref())?;
         if target.addresses.iter().all(Address::is_socket) {
             tls = Tls::off();
         }
-        let passwords = Passwords::find(&parameters, environment, warnings);
+        let passwords = Passwords::find(&parameters, environment, &*warn);
         let common = common_config(&parameters)?;
         let host = |address: &Address| {
             let mut config = common.clone();
@@ -135,23 +138,26 @@ impl Server {
             hosts: target.addresses.iter().map(host).collect(),
             connector: tls.connector()?,
             tls,
-            warnings: warnings.clone(),
+            warn,
             stop: Stop::default(),
         })
     }
 
     /// The same server, until the wait for it is called off.
-    pub(crate) fn stopped_by(self, stop: Stop) -> Self {
+    #[must_use]
+    pub fn stopped_by(self, stop: Stop) -> Self {
         Server { stop, ..self }
     }
 
     /// Whether the wait for it has been called off.
-    pub(crate) fn is_stopped(&self) -> bool {
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
         self.stop.is_called()
     }
 
     /// The same server, waited for no longer than this.
-    pub(crate) fn in_haste(mut self, longest: Duration) -> Self {
+    #[must_use]
+    pub fn in_haste(mut self, longest: Duration) -> Self {
         for Host { config, .. } in &mut self.hosts {
             let each = config.get_connect_timeout().copied().unwrap_or(longest);
             config.connect_timeout(each.min(longest));
@@ -160,17 +166,21 @@ impl Server {
     }
 
     /// `postgres://user@host:port/database`.
-    pub(crate) fn name(&self) -> &str {
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where to say what a person should know.
-    pub(crate) fn warnings(&self) -> &Warnings {
-        &self.warnings
+    /// Says what a person should know.
+    pub fn warn(&self, line: String) {
+        (self.warn)(line);
     }
 
     /// Connects to the first host that lets us in.
-    pub(crate) fn connect(&self) -> Result<Wire, LoadError> {
+    ///
+    /// # Errors
+    /// Why the last of the hosts did not, or [`PostgresError::Stopped`].
+    pub fn connect(&self) -> Result<Wire, PostgresError> {
         let mut order: Vec<&Host> = self.hosts.iter().collect();
         if order[0].config.get_load_balance_hosts() == LoadBalanceHosts::Random {
             let random = RandomState::new();
@@ -180,8 +190,8 @@ impl Server {
         for host in others {
             match self.attempt(host) {
                 Ok(client) => return Ok(client),
-                Err(LoadError::Interrupted) => return Err(LoadError::Interrupted),
-                Err(error) => self.warnings.warn(format!("{}; tried the next host", chain(&error))),
+                Err(PostgresError::Stopped) => return Err(PostgresError::Stopped),
+                Err(error) => self.warn(format!("{}; tried the next host", chain(&error))),
             }
         }
         self.attempt(last)
@@ -189,7 +199,7 @@ impl Server {
 
     /// Asks the server to stop what a connection is doing, with the same TLS settings; says whether
     /// the request got there.
-    pub(crate) fn cancel(&self, token: &CancelToken) -> bool {
+    pub fn cancel(&self, token: &CancelToken) -> bool {
         wire::cancel(token, self.connector.clone(), &self.stop)
     }
 
@@ -211,19 +221,19 @@ impl Server {
         false
     }
 
-    fn attempt(&self, host: &Host) -> Result<Wire, LoadError> {
+    fn attempt(&self, host: &Host) -> Result<Wire, PostgresError> {
         let server = host.name.clone();
         let error = match Wire::connect(&host.config, self.connector.clone(), &self.stop) {
             Ok(wire) => {
                 if self.tls.prefers() && wire.is_exposed() {
-                    self.warnings.warn(format!("the connection to {server} is not encrypted, as it offers no TLS; switch it on there (ssl = on), or set sslmode=disable in source.url if you trust the network"));
+                    self.warn(format!("the connection to {server} is not encrypted, as it offers no TLS; switch it on there (ssl = on), or set sslmode=disable in source.url if you trust the network"));
                 }
                 return Ok(wire);
             }
-            Err(ConnectError::Stopped) => return Err(LoadError::Interrupted),
-            Err(ConnectError::NoAnswer) => return Err(LoadError::NoAnswer { server }),
+            Err(ConnectError::Stopped) => return Err(PostgresError::Stopped),
+            Err(ConnectError::NoAnswer) => return Err(PostgresError::NoAnswer { server }),
             Err(ConnectError::Unreachable(source)) => {
-                return Err(LoadError::Unreachable { server, source });
+                return Err(PostgresError::Unreachable { server, source });
             }
             Err(ConnectError::Refused(error)) => error,
         };
@@ -232,15 +242,15 @@ impl Server {
         if self.tls.allows_plain(&error)
             && let Ok(wire) = Wire::connect(&plain, NoTls, &self.stop)
         {
-            self.warnings.warn(format!("the connection to {server} is not encrypted, as sslmode=prefer allows, since with encryption it failed: {}", chain(&error)));
+            self.warn(format!("the connection to {server} is not encrypted, as sslmode=prefer allows, since with encryption it failed: {}", chain(&error)));
             return Ok(wire);
         }
         Err(match self.tls.explain(&server, error) {
             Ok(explained) => explained,
             Err(e) if e.source().is_some_and(|cause| cause.to_string() == "password missing") => {
-                LoadError::PasswordMissing { server }
+                PostgresError::PasswordMissing { server }
             }
-            Err(source) => LoadError::Connect { server, source },
+            Err(source) => PostgresError::Connect { server, source },
         })
     }
 }
@@ -254,8 +264,11 @@ impl fmt::Debug for Server {
 
 /// What a connection string says about the rows to come, without the password: user, hosts, ports
 /// and database, and a hash of what else decides which server it is and what names mean there.
-pub(crate) fn server_identity(settings: &SourceSettings) -> Result<String, LoadError> {
-    let parameters = parameters(settings)?;
+///
+/// # Errors
+/// When the connection string cannot be used.
+pub fn server_identity(url: &str) -> Result<String, PostgresError> {
+    let parameters = Parameters::parse(url)?;
     let target = Target::new(&parameters)?;
     let name = target.name_of(&target.addresses);
     let others = ["hostaddr", "load_balance_hosts", "options", "target_session_attrs"]
@@ -269,25 +282,14 @@ pub(crate) fn server_identity(settings: &SourceSettings) -> Result<String, LoadE
     })
 }
 
-fn parameters(settings: &SourceSettings) -> Result<Parameters, LoadError> {
-    let Some(url) = &settings.url else {
-        return Err(LoadError::MissingSetting {
-            kind: settings.kind.name(),
-            key: "url",
-            expected: "postgres://user@host:5432/database",
-        });
-    };
-    Parameters::parse(url)
-}
-
 /// A host as the connection string gives it.
-pub(super) struct Address {
+pub(crate) struct Address {
     /// A host name, an address, or the folder of a socket.
-    pub(super) host: String,
+    pub(crate) host: String,
     /// The address to use instead of looking the name up.
-    pub(super) hostaddr: Option<IpAddr>,
+    pub(crate) hostaddr: Option<IpAddr>,
     /// The port.
-    pub(super) port: u16,
+    pub(crate) port: u16,
 }
 
 impl Address {
@@ -303,8 +305,8 @@ struct Target {
 }
 
 impl Target {
-    fn new(parameters: &Parameters) -> Result<Self, LoadError> {
-        let refused = |key, expected| LoadError::UrlValue { key, expected };
+    fn new(parameters: &Parameters) -> Result<Self, PostgresError> {
+        let refused = |key, expected| PostgresError::UrlValue { key, expected };
         let user = match parameters.get("user") {
             Some(user) => user.to_owned(),
             None => whoami::username()
@@ -354,7 +356,7 @@ impl Target {
 }
 
 /// What all hosts of a connection string have in common.
-fn common_config(parameters: &Parameters) -> Result<Config, LoadError> {
+fn common_config(parameters: &Parameters) -> Result<Config, PostgresError> {
     let mut text = String::new();
     for key in PASSED_ON {
         // libpq's name for it and the `postgres` crate's.
@@ -364,7 +366,7 @@ fn common_config(parameters: &Parameters) -> Result<Config, LoadError> {
         let Some(value) = set.or(default) else { continue };
         let pair = pair(key, value);
         if pair.parse::<Config>().is_err() {
-            return Err(LoadError::UrlValue { key, expected: expected(key) });
+            return Err(PostgresError::UrlValue { key, expected: expected(key) });
         }
         text.push_str(&pair);
         text.push(' ');
@@ -372,7 +374,7 @@ fn common_config(parameters: &Parameters) -> Result<Config, LoadError> {
     let mut config: Config = text.parse().expect("each of the pairs was parsed before");
     // The `postgres` crate would take seconds.
     if let Some(timeout) = parameters.get("tcp_user_timeout") {
-        let milliseconds: u64 = timeout.parse().map_err(|_| LoadError::UrlValue {
+        let milliseconds: u64 = timeout.parse().map_err(|_| PostgresError::UrlValue {
             key: "tcp_user_timeout",
             expected: "a number of milliseconds",
         })?;

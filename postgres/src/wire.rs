@@ -2,23 +2,23 @@
 //!
 //! What the `postgres` crate's `Client` does, with its parts: that one enters the runtime anew for
 //! every row of a COPY, which costs a third more CPU than the transfer itself. Here the runtime is
-//! entered once per statement, and the data of a COPY comes through a [`tap`](super::tap) where it
+//! entered once per statement, and the data of a COPY comes through a [`tap`](crate::tap) where it
 //! can.
 
-use super::{
+use crate::{
     gather::Gather,
     socket::{Place, Socket},
     stop::Stop,
     tap::{Draw, Start, Tap, tap},
 };
-use ::postgres::{
-    Error, SimpleQueryMessage, Statement,
-    config::{SslMode, SslNegotiation, TargetSessionAttrs},
-    tls::{MakeTlsConnect, TlsConnect},
-};
 use futures_util::{
     Stream,
     future::{Either, poll_immediate, select},
+};
+use postgres::{
+    Error, SimpleQueryMessage, Statement,
+    config::{SslMode, SslNegotiation, TargetSessionAttrs},
+    tls::{MakeTlsConnect, TlsConnect},
 };
 use std::{future::poll_fn, io, ops::ControlFlow, pin::pin, task::Poll, thread, time::Duration};
 use tokio::{
@@ -35,7 +35,7 @@ const GOODBYE_PATIENCE: Duration = Duration::from_secs(2);
 const CANCEL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A connection. Dropping it tells the server goodbye, after the running statement has ended.
-pub(crate) struct Wire {
+pub struct Wire {
     /// `None` only while it is being dropped.
     runtime: Option<Runtime>,
     /// `None` only while it is being dropped.
@@ -47,7 +47,7 @@ pub(crate) struct Wire {
 
 /// What ends a running statement from another connection.
 #[derive(Clone)]
-pub(crate) struct CancelToken {
+pub struct CancelToken {
     token: tokio_postgres::CancelToken,
     place: Place,
 }
@@ -184,7 +184,8 @@ impl Wire {
     }
 
     /// What ends the running statement from another connection.
-    pub(crate) fn cancel_token(&self) -> CancelToken {
+    #[must_use]
+    pub fn cancel_token(&self) -> CancelToken {
         CancelToken { token: self.client().cancel_token(), place: self.place.clone() }
     }
 

@@ -1,33 +1,27 @@
 //! Tests of what a connection string becomes, and of cancelling through TLS on a real server.
 
 use super::*;
-use crate::SourceKind;
-use ::postgres::{SimpleQueryMessage, error::SqlState};
+use postgres::{SimpleQueryMessage, error::SqlState};
 use support::{
     authority::Authority,
     server::{Options, Server as TestServer},
 };
 
-#[path = "../../tests/loader/support"]
-#[expect(dead_code, reason = "the tests of the whole loader use more of it")]
+#[path = "../../loader/tests/loader/support"]
+#[expect(dead_code, reason = "the loader's tests use more of it")]
 mod support {
-    pub(super) mod authority;
-    pub(super) mod server;
+    pub(crate) mod authority;
+    pub(crate) mod server;
 }
 
-fn settings(url: &str) -> SourceSettings {
-    let (kind, url) = (SourceKind::Postgres, Some(url.to_owned()));
-    SourceSettings { kind, url, ..SourceSettings::default() }
-}
-
-fn server(url: &str) -> Result<Server, LoadError> {
-    Server::with(&settings(url), &Environment::default(), &Warnings::default())
+fn server(url: &str) -> Result<Server, PostgresError> {
+    Server::with(url, &Environment::default(), Arc::new(|_| {}))
 }
 
 fn check_name(url: &str, expected: &str) {
     let server = server(url).unwrap();
     assert_eq!(server.name(), expected);
-    let identity = server_identity(&settings(url)).unwrap();
+    let identity = server_identity(url).unwrap();
     assert_eq!(identity.split(' ').next(), Some(expected));
     assert_eq!(format!("{server:?}"), format!("Server({expected:?})"));
 }
@@ -46,7 +40,7 @@ fn a_server_is_named_without_its_password() {
 
 #[test]
 fn what_a_connection_string_says_about_the_rows_is_in_its_identity() {
-    let of = |url: &str| server_identity(&settings(url)).unwrap();
+    let of = |url: &str| server_identity(url).unwrap();
     let plain = of("host=h user=ann dbname=d");
     assert_eq!(of("host=h user=ann dbname=d password=hush sslmode=require"), plain);
     let others = ["options='-c search_path=b'", "options='-c timezone=UTC'", "hostaddr=127.0.0.1"];
@@ -76,9 +70,6 @@ fn values_that_cannot_be_used_are_named_by_their_key() {
     check_refused("host=a target_session_attrs=primary", "any, read-write or read-only");
     check_refused("host=a tcp_user_timeout=1s", "a number of milliseconds");
     check_refused("host=localhost password=a hush=b", "not a PostgreSQL connection string");
-    let without = SourceSettings { url: None, ..settings("") };
-    let error = Server::new(&without, &Warnings::default()).unwrap_err();
-    assert!(error.to_string().contains("needs source.url"), "{error}");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //!
 //! An encrypted connection is not tapped: what passes here are not messages then.
 
-use super::socket::Socket;
+use crate::socket::Socket;
 use std::{
     io,
     ops::{ControlFlow, Range},
@@ -33,18 +33,18 @@ const NO_TLS: u8 = b'N';
 
 /// The side of `tokio-postgres`.
 #[derive(Debug)]
-pub(super) struct Tap(Arc<Mutex<Shared>>);
+pub(crate) struct Tap(Arc<Mutex<Shared>>);
 
 /// The side of whoever wants the data.
 #[derive(Debug)]
-pub(super) struct Draw(Arc<Mutex<Shared>>);
+pub(crate) struct Draw(Arc<Mutex<Shared>>);
 
 /// While this lives, data is kept for whoever draws it; otherwise it is thrown away.
-pub(super) struct Open<'a>(&'a Draw);
+pub(crate) struct Open<'a>(&'a Draw);
 
 /// What the server says first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
+pub(crate) enum Start {
     /// Messages.
     Messages,
     /// A byte that says whether TLS comes next, or messages.
@@ -92,7 +92,7 @@ struct Header {
 }
 
 /// Both sides of a new connection.
-pub(super) fn tap(socket: Socket, start: Start) -> (Tap, Draw) {
+pub(crate) fn tap(socket: Socket, start: Start) -> (Tap, Draw) {
     let shared = Arc::new(Mutex::new(Shared {
         socket,
         buffer: vec![0; if start == Start::Tls { 0 } else { BUFFER }].into(),
@@ -112,23 +112,23 @@ pub(super) fn tap(socket: Socket, start: Start) -> (Tap, Draw) {
 
 impl Draw {
     /// From now on data is kept.
-    pub(super) fn open(&self) -> Open<'_> {
+    pub(crate) fn open(&self) -> Open<'_> {
         lock(&self.0).open = true;
         Open(self)
     }
 
     /// Whether all that passes is for `tokio-postgres` alone: it is encrypted.
-    pub(super) fn is_opaque(&self) -> bool {
+    pub(crate) fn is_opaque(&self) -> bool {
         lock(&self.0).front == Front::Opaque
     }
 
     /// Whether the server is sending data, so that nobody but the drawer has anything to do.
-    pub(super) fn flows(&self) -> bool {
+    pub(crate) fn flows(&self) -> bool {
         matches!(lock(&self.0).front, Front::Data(_))
     }
 
     /// Ready when there is data to take.
-    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = &mut *lock(&self.0);
         loop {
             match shared.front {
@@ -157,7 +157,7 @@ impl Draw {
 
     /// Hands the data of every message that is there to `take`, which may end it early. Only the
     /// data of a message that is larger than the buffer comes in pieces.
-    pub(super) fn take<E>(
+    pub(crate) fn take<E>(
         &self,
         take: impl FnMut(&[u8]) -> Result<ControlFlow<()>, E>,
     ) -> Result<ControlFlow<()>, E> {

@@ -4,17 +4,13 @@
 //! Sessions export the snapshot before they read, long before anyone might need it: one that is
 //! busy copying cannot be asked. What to read, and what to do about errors, is not known here.
 
-use super::{
+use crate::{
+    PostgresError,
+    quote::quote_value,
     server::Server,
-    sql::quote_value,
     wire::{CancelToken, CopyError, Wire},
 };
-use crate::{
-    LoadError,
-    copy::{CopyDecoder, DecodeRow},
-};
-use ::postgres::{SimpleQueryMessage, Statement, error::SqlState};
-use millstream_stage::Warnings;
+use postgres::{SimpleQueryMessage, Statement, error::SqlState};
 use std::ops::ControlFlow;
 
 /// Limits of the server that would end a long read, lifted as `pg_dump` lifts them, unless the user
@@ -35,7 +31,7 @@ const SETTINGS: [(&str, &str); 4] = [
 const START_TRIES: u32 = 10;
 
 /// A connection in the snapshot.
-pub(crate) struct Session {
+pub struct Session {
     server: Server,
     wire: Wire,
 }
@@ -45,28 +41,28 @@ impl Session {
     ///
     /// A table named by `lock` is kept from being rewritten or emptied from before the snapshot is
     /// taken: such changes do not keep to snapshots.
-    pub(crate) fn begin(
+    pub fn begin(
         server: &Server,
         wire: Wire,
         lock: Option<&str>,
         snapshot: Option<&str>,
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self, PostgresError> {
         let mut session = Session::new(server, wire);
         session.start(lock, snapshot)?;
         Ok(session)
     }
 
     /// A connection in no transaction yet.
-    pub(crate) fn new(server: &Server, wire: Wire) -> Self {
+    pub fn new(server: &Server, wire: Wire) -> Self {
         Session { server: server.clone(), wire }
     }
 
     /// Starts the transaction.
-    pub(crate) fn start(
+    pub fn start(
         &mut self,
         lock: Option<&str>,
         snapshot: Option<&str>,
-    ) -> Result<(), LoadError> {
+    ) -> Result<(), PostgresError> {
         let mut tries = 0;
         loop {
             let locked = self.try_start(lock, snapshot)?;
@@ -76,14 +72,18 @@ impl Session {
                 return Ok(());
             }
             if tries == START_TRIES {
-                return Err(LoadError::Rewritten { table: table.to_owned() });
+                return Err(PostgresError::Rewritten { table: table.to_owned() });
             }
             self.run("ROLLBACK", "take another snapshot")?;
         }
     }
 
     /// Starts the transaction; says whether the table, if there is one to lock, is locked.
-    fn try_start(&mut self, lock: Option<&str>, snapshot: Option<&str>) -> Result<bool, LoadError> {
+    fn try_start(
+        &mut self,
+        lock: Option<&str>,
+        snapshot: Option<&str>,
+    ) -> Result<bool, PostgresError> {
         self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "start a transaction")?;
         let locked = lock.map_or(Ok(true), |table| self.lock(table))?;
         if let Some(snapshot) = snapshot {
@@ -109,14 +109,14 @@ impl Session {
     /// Locks a table against being rewritten; says whether it did. Some kinds cannot be locked, a
     /// role with rights to some of the columns may not, and a table that is not there is reported
     /// when it is described: all that is left to what comes next.
-    fn lock(&mut self, table: &str) -> Result<bool, LoadError> {
+    fn lock(&mut self, table: &str) -> Result<bool, PostgresError> {
         self.try_table(&format!("LOCK TABLE {table} IN ACCESS SHARE MODE"))
     }
 
     /// Looks at a table that could not be locked before the snapshot was taken, which locks it as
     /// well and needs the right to one column only; says whether it, or a part of it, was rewritten
     /// or emptied in between: the snapshot does not show that, but its rows are gone from it.
-    fn was_rewritten(&mut self, table: &str) -> Result<bool, LoadError> {
+    fn was_rewritten(&mut self, table: &str) -> Result<bool, PostgresError> {
         if !self.try_table(&format!("SELECT FROM {table} LIMIT 0"))? {
             return Ok(false);
         }
@@ -126,14 +126,14 @@ impl Session {
                UNION SELECT i.inhrelid FROM pg_inherits i JOIN part p ON i.inhparent = p.oid) \
              SELECT 1 FROM part JOIN pg_class c ON c.oid = part.oid \
              WHERE c.relfilenode <> pg_relation_filenode(c.oid) LIMIT 1",
-            quote_value(table)?
+            quote_value(table).expect("statements with the name have run")
         );
         Ok(!self.text_rows(&changed, "look whether the table was rewritten")?.is_empty())
     }
 
     /// Runs a statement about a table; says whether that worked. It is as if it had not been run
     /// where the table is the reason why not.
-    fn try_table(&mut self, sql: &str) -> Result<bool, LoadError> {
+    fn try_table(&mut self, sql: &str) -> Result<bool, PostgresError> {
         let done = match self.wire.batch_execute(&format!("SAVEPOINT unlocked; {sql}")) {
             Ok(()) => true,
             Err(error) if error.code().is_some_and(is_about_the_table) => false,
@@ -145,24 +145,24 @@ impl Session {
     }
 
     /// Makes the snapshot available to other connections, for as long as this one lives.
-    pub(crate) fn export(&mut self) -> Result<String, LoadError> {
+    pub fn export(&mut self) -> Result<String, PostgresError> {
         self.text_rows("SELECT pg_export_snapshot()", "export its snapshot")?
             .pop()
             .and_then(|mut row| row.pop().flatten())
-            .ok_or_else(|| LoadError::Snapshot { server: self.name(), source: None })
+            .ok_or_else(|| PostgresError::Snapshot { server: self.name(), source: None })
     }
 
     /// Runs statements that give no rows, or rows that nobody needs.
-    pub(crate) fn run(&mut self, sql: &str, action: &str) -> Result<(), LoadError> {
+    pub fn run(&mut self, sql: &str, action: &str) -> Result<(), PostgresError> {
         self.wire.batch_execute(sql).map_err(|source| self.refused(action, source))
     }
 
     /// The rows of a statement, as text.
-    pub(crate) fn text_rows(
+    pub fn text_rows(
         &mut self,
         sql: &str,
         action: &str,
-    ) -> Result<Vec<Vec<Option<String>>>, LoadError> {
+    ) -> Result<Vec<Vec<Option<String>>>, PostgresError> {
         let messages = self.wire.simple_query(sql).map_err(|e| self.refused(action, e))?;
         let mut rows = Vec::new();
         for message in messages {
@@ -175,51 +175,48 @@ impl Session {
     }
 
     /// Prepares a statement, for its columns.
-    pub(crate) fn describe(&mut self, sql: &str, action: &str) -> Result<Statement, LoadError> {
+    pub fn describe(&mut self, sql: &str, action: &str) -> Result<Statement, PostgresError> {
         self.wire.prepare(sql).map_err(|source| self.refused(action, source))
     }
 
-    /// Sends a COPY and decodes what comes. `each` is called after every message with its length,
-    /// and may end the copy early.
+    /// Sends a COPY of what `place` names and hands the data of every message to `take`, which may end
+    /// the copy early.
     ///
     /// When this fails or ends early, the server may still be sending: the session is of no more
     /// use, and dropping it takes the time that the rest takes, unless it is cancelled.
-    pub(crate) fn copy<R: DecodeRow>(
+    ///
+    /// # Errors
+    /// What the server said, or what `take` gave.
+    pub fn copy_out<E: From<PostgresError>>(
         &mut self,
         sql: &str,
-        rows: R,
-        mut each: impl FnMut(&mut CopyDecoder<R>, usize) -> ControlFlow<()>,
-    ) -> Result<CopyDecoder<R>, LoadError> {
-        let place = rows.columns().place.clone();
-        let mut decoder = CopyDecoder::new(rows);
-        let copied = self.wire.copy_out(sql, |bytes| {
-            decoder.feed(bytes)?;
-            Ok(each(&mut decoder, bytes.len()))
-        });
-        match copied {
-            Ok(()) => Ok(decoder),
-            Err(CopyError::Taker(error)) => Err(error),
-            Err(CopyError::Start(source)) => {
-                Err(self.refused(&format!("start copying {place}"), source))
+        place: &str,
+        take: impl FnMut(&[u8]) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        self.wire.copy_out(sql, take).map_err(|error| match error {
+            CopyError::Taker(error) => error,
+            CopyError::Start(source) => {
+                self.refused(&format!("start copying {place}"), source).into()
             }
-            Err(CopyError::Stream(source)) => {
-                Err(LoadError::Stream { server: self.name(), place, source })
+            CopyError::Stream(source) => {
+                let (server, place) = (self.name(), place.to_owned());
+                PostgresError::Stream { server, place, source }.into()
             }
-        }
+        })
     }
 
-    /// Where to say what a person should know.
-    pub(crate) fn warnings(&self) -> &Warnings {
-        self.server.warnings()
+    /// Says what a person should know.
+    pub fn warn(&self, line: String) {
+        self.server.warn(line);
     }
 
     /// What ends the running statement from another connection.
-    pub(crate) fn cancel_token(&self) -> CancelToken {
+    pub fn cancel_token(&self) -> CancelToken {
         self.wire.cancel_token()
     }
 
     /// Whether the connection is gone.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.wire.is_closed()
     }
 
@@ -227,56 +224,9 @@ impl Session {
         self.server.name().to_owned()
     }
 
-    fn refused(&self, action: &str, source: ::postgres::Error) -> LoadError {
-        LoadError::Query { server: self.name(), action: action.to_owned(), source }
+    fn refused(&self, action: &str, source: postgres::Error) -> PostgresError {
+        PostgresError::Query { server: self.name(), action: action.to_owned(), source }
     }
-}
-
-/// What the server said, or the connection, if an error is one of theirs.
-fn server_error(error: &LoadError) -> Option<&::postgres::Error> {
-    match error {
-        LoadError::Connect { source, .. }
-        | LoadError::Handshake { source, .. }
-        | LoadError::Query { source, .. }
-        | LoadError::Stream { source, .. } => Some(source),
-        _ => None,
-    }
-}
-
-/// Whether trying again may help: the connection broke, or the server ended it or the statement
-/// for reasons of its own.
-pub(crate) fn is_transient(error: &LoadError) -> bool {
-    let Some(error) = server_error(error) else {
-        return matches!(error, LoadError::NoAnswer { .. } | LoadError::Unreachable { .. });
-    };
-    let Some(state) = error.code() else {
-        // No answer from the server at all: the connection was refused, cut or timed out.
-        return error.is_closed() || std::error::Error::source(error).is_some_and(is_io);
-    };
-    const AGAIN: [SqlState; 9] = [
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        SqlState::CANNOT_CONNECT_NOW,
-        SqlState::QUERY_CANCELED,
-        SqlState::TOO_MANY_CONNECTIONS,
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-        SqlState::IDLE_SESSION_TIMEOUT,
-    ];
-    // Class 08 is connection exceptions.
-    AGAIN.contains(state) || state.code().starts_with("08")
-}
-
-/// Whether the server cancelled a statement, for a timeout or because somebody asked it to.
-pub(crate) fn is_cancelled(error: &LoadError) -> bool {
-    server_error(error).and_then(::postgres::Error::code) == Some(&SqlState::QUERY_CANCELED)
-}
-
-/// Whether the connection failed, rather than what came over it made no sense.
-fn is_io(cause: &(dyn std::error::Error + 'static)) -> bool {
-    let cause = cause.downcast_ref::<std::io::Error>();
-    cause.is_some_and(|cause| cause.kind() != std::io::ErrorKind::InvalidData)
 }
 
 /// Whether an error is about what a name means, or may be done with it.
@@ -286,16 +236,17 @@ fn is_about_the_table(state: &SqlState) -> bool {
 }
 
 /// An error of adopting a snapshot that is no longer there, or not on this server, as such.
-fn gone(server: &Server, error: LoadError) -> LoadError {
+fn gone(server: &Server, error: PostgresError) -> PostgresError {
     const GONE: [SqlState; 3] = [
         SqlState::INVALID_PARAMETER_VALUE,
         SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
         SqlState::UNDEFINED_OBJECT,
     ];
-    match server_error(&error).and_then(::postgres::Error::code) {
-        Some(state) if GONE.contains(state) => {
-            LoadError::Snapshot { server: server.name().to_owned(), source: Some(Box::new(error)) }
-        }
+    match error.state() {
+        Some(state) if GONE.contains(state) => PostgresError::Snapshot {
+            server: server.name().to_owned(),
+            source: Some(Box::new(error)),
+        },
         _ => error,
     }
 }

@@ -3,12 +3,11 @@
 //! The file is read as libpq documents it. Nothing here prompts, and nothing has a `Debug`: these
 //! types hold passwords.
 
-use super::{
+use crate::{
     parameters::Parameters,
+    plain_file,
     server::{Address, Environment},
 };
-use millstream_data::plain_file;
-use millstream_stage::Warnings;
 use std::{
     fs, io,
     os::unix::fs::PermissionsExt,
@@ -19,7 +18,7 @@ use std::{
 const SOCKET_FOLDERS: [&str; 3] = ["/var/run/postgresql", "/run/postgresql", "/tmp"];
 
 /// The passwords there are.
-pub(super) struct Passwords {
+pub(crate) struct Passwords {
     /// For every host.
     given: Option<Vec<u8>>,
     file: Vec<u8>,
@@ -27,10 +26,10 @@ pub(super) struct Passwords {
 
 impl Passwords {
     /// Finds them; the password file is read only if nothing else gives a password.
-    pub(super) fn find(
+    pub(crate) fn find(
         parameters: &Parameters,
         environment: &Environment,
-        warnings: &Warnings,
+        warn: &dyn Fn(String),
     ) -> Self {
         let in_url = parameters.get("password").map(|password| password.as_bytes().to_vec());
         let given = in_url.or_else(|| environment.password.clone().filter(|p| !p.is_empty()));
@@ -40,15 +39,15 @@ impl Passwords {
         let named = parameters.get("passfile").map(PathBuf::from).or(environment.passfile.clone());
         let usual = || environment.home.as_ref().map(|home| home.join(".pgpass"));
         let file = match (&named, usual()) {
-            (Some(path), _) => read_file(path, true, warnings),
-            (None, Some(path)) => read_file(&path, false, warnings),
+            (Some(path), _) => read_file(path, true, warn),
+            (None, Some(path)) => read_file(&path, false, warn),
             (None, None) => Vec::new(),
         };
         Passwords { given, file }
     }
 
     /// The password to show to one host.
-    pub(super) fn of(&self, address: &Address, database: &str, user: &str) -> Option<Vec<u8>> {
+    pub(crate) fn of(&self, address: &Address, database: &str, user: &str) -> Option<Vec<u8>> {
         if self.given.is_some() {
             return self.given.clone();
         }
@@ -72,9 +71,9 @@ fn names_of(address: &Address) -> impl Iterator<Item = &str> {
 
 /// The bytes of a password file, or none if it is not there or not to be trusted. A file that
 /// somebody named and that cannot be read is worth a warning; the usual one may be absent.
-fn read_file(path: &Path, named: bool, warnings: &Warnings) -> Vec<u8> {
+fn read_file(path: &Path, named: bool, warn: &dyn Fn(String)) -> Vec<u8> {
     let shown = path.display();
-    let ignored = |why: &str| warnings.warn(format!("the password file {shown} is ignored: {why}"));
+    let ignored = |why: &str| warn(format!("the password file {shown} is ignored: {why}"));
     let read = fs::metadata(path).and_then(|found| {
         if !found.is_file() {
             ignored("it is not a plain file");
@@ -127,6 +126,7 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
 
     fn address(host: &str) -> Address {
         Address { host: host.to_owned(), hostaddr: None, port: 5432 }
@@ -184,8 +184,7 @@ mod tests {
     }
 
     fn check_found(url: &str, environment: &Environment, expected: Option<&str>) {
-        let passwords =
-            Passwords::find(&Parameters::parse(url).unwrap(), environment, &Warnings::default());
+        let passwords = Passwords::find(&Parameters::parse(url).unwrap(), environment, &|_| {});
         let found = passwords.of(&address("db"), "prices", "ann");
         assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{url}");
     }
@@ -216,20 +215,20 @@ mod tests {
 
     #[test]
     fn a_password_file_that_others_may_use_is_ignored() {
-        let (dir, warnings) = (tempfile::tempdir().unwrap(), Warnings::default());
+        let dir = tempfile::tempdir().unwrap();
         for mode in [0o640, 0o604, 0o620, 0o610] {
             let path = write(dir.path(), "passwords", mode);
-            assert!(read_file(&path, true, &warnings).is_empty(), "{mode:o}");
+            assert!(read_file(&path, true, &|_| {}).is_empty(), "{mode:o}");
         }
         let path = write(dir.path(), "passwords", 0o600);
-        assert!(!read_file(&path, true, &warnings).is_empty());
-        assert!(read_file(dir.path(), true, &warnings).is_empty());
+        assert!(!read_file(&path, true, &|_| {}).is_empty());
+        assert!(read_file(dir.path(), true, &|_| {}).is_empty());
     }
 
     fn check_warned(path: &Path, named: bool, expected: Option<&str>) {
-        let warnings = Warnings::default();
-        read_file(path, named, &warnings);
-        let lines = warnings.all();
+        let lines = RefCell::new(Vec::new());
+        read_file(path, named, &|line| lines.borrow_mut().push(line));
+        let lines = lines.into_inner();
         assert_eq!(lines.len(), usize::from(expected.is_some()), "{lines:?}");
         for (line, expected) in lines.iter().zip(expected) {
             assert!(line.contains(expected) && !line.contains("from-file"), "{line}");

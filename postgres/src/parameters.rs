@@ -3,7 +3,7 @@
 //! It knows which keys there are, not what their values mean. No error quotes what was read: one
 //! character that should have been escaped puts a piece of a password anywhere.
 
-use crate::LoadError;
+use crate::PostgresError;
 use std::collections::BTreeMap;
 
 /// Keys that have a meaning here.
@@ -63,11 +63,11 @@ const FOREIGN_KEYS: [&str; 24] = [
 /// What a connection string sets; of a key that stands there twice, the last. Has no `Debug`: one
 /// of the values is the password.
 #[derive(Clone, Default)]
-pub(super) struct Parameters(BTreeMap<&'static str, String>);
+pub(crate) struct Parameters(BTreeMap<&'static str, String>);
 
 impl Parameters {
     /// Reads either form.
-    pub(super) fn parse(text: &str) -> Result<Self, LoadError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, PostgresError> {
         let mut parameters = Parameters::default();
         match after_scheme(text) {
             Some(rest) => parameters.read_url(rest)?,
@@ -77,22 +77,22 @@ impl Parameters {
     }
 
     /// The value of a key. An empty value counts as none.
-    pub(super) fn get(&self, key: &str) -> Option<&str> {
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    fn set(&mut self, key: &str, value: String) -> Result<(), LoadError> {
+    fn set(&mut self, key: &str, value: String) -> Result<(), PostgresError> {
         if let Some(key) = KEYS.into_iter().find(|known| *known == key) {
             self.0.insert(key, value);
             return Ok(());
         }
         match FOREIGN_KEYS.into_iter().find(|known| *known == key) {
-            Some(key) => Err(LoadError::UrlKey { key }),
-            None => Err(LoadError::Url { problem: "it sets a key that does not exist" }),
+            Some(key) => Err(PostgresError::UrlKey { key }),
+            None => Err(PostgresError::Url { problem: "it sets a key that does not exist" }),
         }
     }
 
-    fn read_url(&mut self, text: &str) -> Result<(), LoadError> {
+    fn read_url(&mut self, text: &str) -> Result<(), PostgresError> {
         // libpq lets a `?` stand in a password, but not a `/`.
         let rest = match text.find(['@', '/']) {
             Some(at) if text[at..].starts_with('@') => {
@@ -106,7 +106,7 @@ impl Parameters {
         let (place, query) = split(rest, '?');
         if place.contains('@') {
             // libpq would call it a part of the host name, and messages would show it.
-            return Err(LoadError::Url {
+            return Err(PostgresError::Url {
                 problem: "a password with @ or / in it must have them written as %40 and %2F",
             });
         }
@@ -130,7 +130,7 @@ impl Parameters {
         Ok(())
     }
 
-    fn read_pairs(&mut self, text: &str) -> Result<(), LoadError> {
+    fn read_pairs(&mut self, text: &str) -> Result<(), PostgresError> {
         let mut rest = text.trim_start();
         while !rest.is_empty() {
             let end = rest.find(|c: char| c == '=' || c.is_whitespace()).ok_or(NOT_A_PAIR)?;
@@ -144,16 +144,17 @@ impl Parameters {
     }
 }
 
-const NOT_A_PAIR: LoadError = LoadError::Url { problem: "a key has no = and no value" };
+const NOT_A_PAIR: PostgresError = PostgresError::Url { problem: "a key has no = and no value" };
 
 /// A key and its value as `key=value` text.
-pub(super) fn pair(key: &str, value: &str) -> String {
+pub(crate) fn pair(key: &str, value: &str) -> String {
     format!("{key}='{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 /// The same connection string without its password; `(not shown)` for text that cannot be read,
 /// since it might have a password anywhere.
-pub(crate) fn without_password(text: &str) -> String {
+#[must_use]
+pub fn without_password(text: &str) -> String {
     let shown = match after_scheme(text) {
         Some(rest) => {
             let scheme = &text[..text.len() - rest.len()];
@@ -196,8 +197,8 @@ fn split(text: &str, separator: char) -> (&str, &str) {
 }
 
 /// Undoes percent-encoding.
-fn decode(text: &str) -> Result<String, LoadError> {
-    const BAD: LoadError = LoadError::Url {
+fn decode(text: &str) -> Result<String, PostgresError> {
+    const BAD: PostgresError = PostgresError::Url {
         problem: "a % must begin a percent-encoded byte of UTF-8; a % itself is %25",
     };
     let mut bytes = Vec::with_capacity(text.len());
@@ -218,7 +219,7 @@ fn decode(text: &str) -> Result<String, LoadError> {
 }
 
 /// A value at the start of `key=value` text, and what follows it.
-fn unquote(text: &str) -> Result<(String, &str), LoadError> {
+fn unquote(text: &str) -> Result<(String, &str), PostgresError> {
     let quoted = text.strip_prefix('\'');
     let mut chars = quoted.unwrap_or(text).chars();
     let mut value = String::new();
@@ -226,7 +227,7 @@ fn unquote(text: &str) -> Result<(String, &str), LoadError> {
         let rest = chars.as_str();
         match chars.next() {
             None if quoted.is_some() => {
-                return Err(LoadError::Url { problem: "a quoted value does not end" });
+                return Err(PostgresError::Url { problem: "a quoted value does not end" });
             }
             None => return Ok((value, rest)),
             Some('\'') if quoted.is_some() => return Ok((value, chars.as_str())),

@@ -5,10 +5,8 @@
 //! common name is not looked at. A certificate that is checked must be of X.509 version 3, and must
 //! not be its own authority. There are no client certificates and no revocation lists.
 
-use super::parameters::Parameters;
-use crate::LoadError;
-use ::postgres::config::SslMode;
-use millstream_data::plain_file;
+use crate::{PostgresError, parameters::Parameters, plain_file};
+use postgres::config::SslMode;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::{
@@ -34,7 +32,7 @@ use x509_cert::{
 
 /// How much a connection must prove, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     Disable,
     Prefer,
     Require,
@@ -51,15 +49,15 @@ enum Roots {
 
 /// The TLS settings of a server, checked. No file has been read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tls {
+pub(crate) struct Tls {
     mode: Mode,
     roots: Option<Roots>,
 }
 
 impl Tls {
     /// Reads `sslmode` and `sslrootcert`; `home` is where `.postgresql/root.crt` may be.
-    pub(super) fn new(parameters: &Parameters, home: Option<&Path>) -> Result<Self, LoadError> {
-        let refused = |key, expected| Err(LoadError::UrlValue { key, expected });
+    pub(crate) fn new(parameters: &Parameters, home: Option<&Path>) -> Result<Self, PostgresError> {
+        let refused = |key, expected| Err(PostgresError::UrlValue { key, expected });
         let roots = parameters.get("sslrootcert").map(|name| match name {
             "system" => Roots::System,
             path => Roots::File(path.into()),
@@ -111,17 +109,17 @@ impl Tls {
     }
 
     /// For servers that are reached through a socket file only.
-    pub(super) fn off() -> Self {
+    pub(crate) fn off() -> Self {
         Tls { mode: Mode::Disable, roots: None }
     }
 
     /// Whether a connection without encryption will do, but is not what was hoped for.
-    pub(super) fn prefers(&self) -> bool {
+    pub(crate) fn prefers(&self) -> bool {
         self.mode == Mode::Prefer
     }
 
     /// What the `postgres` crate must do about it.
-    pub(super) fn ssl_mode(&self) -> SslMode {
+    pub(crate) fn ssl_mode(&self) -> SslMode {
         match self.mode {
             Mode::Disable => SslMode::Disable,
             Mode::Prefer => SslMode::Prefer,
@@ -130,7 +128,7 @@ impl Tls {
     }
 
     /// Reads the authorities and makes what connections are encrypted with.
-    pub(super) fn connector(&self) -> Result<MakeRustlsConnect, LoadError> {
+    pub(crate) fn connector(&self) -> Result<MakeRustlsConnect, PostgresError> {
         // The provider is named, so that no other part of the process can change it.
         let provider = Arc::new(crypto::ring::default_provider());
         let roots = self.roots.as_ref().map(Roots::read).transpose()?;
@@ -150,43 +148,43 @@ impl Tls {
 
     /// Whether libpq would now try without encryption: `prefer`, and the encrypted attempt failed
     /// in the handshake or because `pg_hba.conf` has no entry for it.
-    pub(super) fn allows_plain(&self, error: &::postgres::Error) -> bool {
-        use ::postgres::error::SqlState;
+    pub(crate) fn allows_plain(&self, error: &postgres::Error) -> bool {
+        use postgres::error::SqlState;
         self.mode == Mode::Prefer
             && (is_handshake(error)
                 || error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION))
     }
 
     /// Says what to do about an error that TLS is the reason of; hands back any other.
-    pub(super) fn explain(
+    pub(crate) fn explain(
         &self,
         server: &str,
-        source: ::postgres::Error,
-    ) -> Result<LoadError, ::postgres::Error> {
+        source: postgres::Error,
+    ) -> Result<PostgresError, postgres::Error> {
         if !is_handshake(&source) {
             return Err(source);
         }
         let server = server.to_owned();
         if source.source().is_some_and(|cause| cause.to_string() == "server does not support TLS") {
-            return Ok(LoadError::ServerWithoutTls { server });
+            return Ok(PostgresError::ServerWithoutTls { server });
         }
         let cause = source.source().and_then(|cause| cause.downcast_ref::<io::Error>());
         let cause = cause.and_then(io::Error::get_ref).and_then(|cause| cause.downcast_ref());
         Ok(match cause {
             Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
                 let roots = self.roots.as_ref().map(Roots::name).unwrap_or_default();
-                LoadError::UnknownAuthority { server, roots, source }
+                PostgresError::UnknownAuthority { server, roots, source }
             }
             Some(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => LoadError::CertificateName { server, source },
-            _ => LoadError::Handshake { server, source },
+            )) => PostgresError::CertificateName { server, source },
+            _ => PostgresError::Handshake { server, source },
         })
     }
 }
 
 /// The `postgres` crate keeps the kind of its errors to itself, but not what it prints.
-fn is_handshake(error: &::postgres::Error) -> bool {
+fn is_handshake(error: &postgres::Error) -> bool {
     error.to_string() == "error performing TLS handshake"
 }
 
@@ -198,18 +196,16 @@ impl Roots {
         }
     }
 
-    fn read(&self) -> Result<RootCertStore, LoadError> {
-        let refused = |source| LoadError::RootCertificates { place: self.name(), source };
+    fn read(&self) -> Result<RootCertStore, PostgresError> {
+        let refused = |source| PostgresError::RootCertificates { place: self.name(), source };
         let broken = |message: &str| refused(io::Error::new(io::ErrorKind::InvalidData, message));
         let found: Vec<CertificateDer<'_>> = match self {
             // What else is in the store, links that lead nowhere for one, is not our business.
             Roots::System => {
                 // The store would wait for a pipe of that name.
                 let named = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-                if let Some(error) = named.and_then(|path| plain_file::open(&path).err())
-                    && plain_file::is_refused(&error)
-                {
-                    return Err(refused(error));
+                if let Some(what) = named.and_then(|path| plain_file::other_kind(&path)) {
+                    return Err(refused(plain_file::refused(what)));
                 }
                 rustls_native_certs::load_native_certs().certs
             }
@@ -316,7 +312,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn tls(settings: &str, home: Option<&Path>) -> Result<Tls, LoadError> {
+    fn tls(settings: &str, home: Option<&Path>) -> Result<Tls, PostgresError> {
         Tls::new(&Parameters::parse(&format!("host=h {settings}")).unwrap(), home)
     }
 
