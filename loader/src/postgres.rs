@@ -1,28 +1,28 @@
 //! Rows from PostgreSQL: several connections, one snapshot, binary COPY.
 //!
-//! A load is a [`Plan`](plan::Plan) of many small COPY commands and a [`Crew`](crew::Crew) that
-//! reads them. The rows come in whatever order the server finds them; the panel's order is made
-//! here, in place. When the snapshot is lost, everything read in it is thrown away and the load
-//! starts again in a new one, a few times.
+//! A load is a [`ReadPlan`] of many small COPY commands and a [`WorkerPool`] that reads them. The
+//! rows come in whatever order the server finds them; the panel's order is made here, in place. When
+//! the snapshot is lost, everything read in it is thrown away and the load starts again in a new one,
+//! a few times. What a connection is, is [`millstream_postgres`]'s business.
 
-mod batch;
-mod condition;
-mod crew;
 mod freshness;
-mod member;
-mod plan;
-mod ranges;
+mod interruptible;
+mod key_ranges;
+mod packed_batch;
+mod read_plan;
+mod read_task;
 mod reader;
-mod roster;
-mod series;
-mod share;
-mod sql;
-mod stoppable;
+mod select;
+mod series_names;
+mod task_board;
 mod tasks;
+mod where_condition;
+mod worker;
+mod worker_pool;
 
-pub(crate) use condition::check as check_condition;
 pub(crate) use freshness::{Freshness, Look, ReadRows, freshness};
 pub use reader::{Columns, PostgresReader};
+pub(crate) use where_condition::check as check_condition;
 
 use crate::{
     LoadError, SourceSettings,
@@ -33,28 +33,28 @@ use crate::{
     request::Request,
     rows::RowStore,
 };
-use crew::{Crew, Event, Order};
+use interruptible::interruptible;
 use millstream_data::TimeKind;
 use millstream_postgres::{PostgresError, Server, Session};
 use millstream_stage::Warnings;
-use plan::Plan;
-use share::{Layout, Part};
+use read_plan::ReadPlan;
+use read_task::{Layout, TaskRows};
 use std::sync::Arc;
-use stoppable::stoppable;
+use worker_pool::{Event, ReadJob, WorkerPool};
 
 /// How often a load starts again from a new snapshot before it fails.
 const RESTARTS: u32 = 5;
 
 /// Why one attempt at a load failed.
-enum Broken {
+enum AttemptError {
     /// Its snapshot is gone.
-    Lost(PostgresError),
+    SnapshotLost(PostgresError),
     Failed(LoadError),
 }
 
-impl From<LoadError> for Broken {
+impl From<LoadError> for AttemptError {
     fn from(error: LoadError) -> Self {
-        Broken::Failed(error)
+        AttemptError::Failed(error)
     }
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn url(settings: &SourceSettings) -> Result<&str, LoadError> {
 /// goes to `warnings`.
 fn server(settings: &SourceSettings, warnings: &Warnings) -> Result<Server, LoadError> {
     let warnings = warnings.clone();
-    Ok(Server::new(url(settings)?, Arc::new(move |line| warnings.warn(line)))?)
+    Ok(Server::new(url(settings)?, Arc::new(move |line: String| warnings.warn(line)))?)
 }
 
 /// Reads the table or query.
@@ -81,8 +81,8 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
     loop {
         match attempt(&server, request, restarts > 0, tell) {
             Ok(table) => return Ok(table),
-            Err(Broken::Failed(error)) => return Err(error),
-            Err(Broken::Lost(error)) if restarts < RESTARTS => {
+            Err(AttemptError::Failed(error)) => return Err(error),
+            Err(AttemptError::SnapshotLost(error)) if restarts < RESTARTS => {
                 restarts += 1;
                 request.warnings.warn(format!(
                     "the connections to {} broke and their snapshot is gone, so the load started again in a new one (time {restarts} of at most {RESTARTS}): {}",
@@ -90,10 +90,14 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
                     chain(&error)
                 ));
             }
-            Err(Broken::Lost(error @ PostgresError::Snapshot { .. })) => return Err(error.into()),
+            Err(AttemptError::SnapshotLost(error @ PostgresError::Snapshot { .. })) => {
+                return Err(error.into());
+            }
             // A limit of the server's is what to read about, not what became of the snapshot.
-            Err(Broken::Lost(error)) if error.is_cancelled() => return Err(error.into()),
-            Err(Broken::Lost(error)) => {
+            Err(AttemptError::SnapshotLost(error)) if error.is_cancelled() => {
+                return Err(error.into());
+            }
+            Err(AttemptError::SnapshotLost(error)) => {
                 let (server, source) = (server.name().to_owned(), Some(Box::new(error)));
                 return Err(PostgresError::Snapshot { server, source }.into());
             }
@@ -126,13 +130,13 @@ pub fn copy_commands(
     // Whoever loads hears what there is to say.
     let server = server(settings, &Warnings::default())?;
     let mut session = Session::begin(&server, server.connect()?, None, None)?;
-    let plan = Plan::new(&mut session, settings, required)?;
+    let plan = ReadPlan::new(&mut session, settings, required)?;
     Ok(plan.tasks.list.into_iter().map(|task| task.copy).collect())
 }
 
 /// Everything that was read in one snapshot.
 struct Read {
-    plan: Arc<Plan>,
+    plan: Arc<ReadPlan>,
     rows: Vec<RowStore>,
     time_kind: Option<TimeKind>,
 }
@@ -143,20 +147,20 @@ fn attempt(
     request: &Request<'_>,
     again: bool,
     tell: &mut Tell<'_>,
-) -> Result<Table, Broken> {
+) -> Result<Table, AttemptError> {
     let Request { settings, required, .. } = *request;
-    let mut crew = Crew::start(Order {
+    let mut pool = WorkerPool::start(ReadJob {
         server: server.clone(),
         settings: settings.clone(),
         required: required.to_vec(),
         layout: Layout::Panel,
-        patience: again,
+        wait_for_server: again,
         watch: request.watch,
     });
-    let read = collect(&mut crew, server, tell);
+    let read = collect(&mut pool, server, tell);
     // Whoever asked to stop is not kept waiting for a server that is silent.
-    let mut urgent = matches!(read, Err(Broken::Failed(LoadError::Interrupted)));
-    crew.end(&mut || {
+    let mut urgent = matches!(read, Err(AttemptError::Failed(LoadError::Interrupted)));
+    pool.end(&mut || {
         urgent = urgent || tell.ask().is_err();
         urgent
     });
@@ -165,8 +169,8 @@ fn attempt(
     let loaded: Vec<String> = rows.iter().flat_map(RowStore::names).cloned().collect();
     let known = match plan.filter.absent(&loaded).is_empty() {
         true => Vec::new(),
-        false => stoppable(server.clone(), tell, |server| {
-            Ok(series::names(server, &plan.columns, settings))
+        false => interruptible(server.clone(), tell, |server| {
+            Ok(series_names::series_names(server, &plan.columns, settings))
         })?,
     };
     // Without rows it does not matter what their times would have been.
@@ -184,18 +188,22 @@ fn attempt(
         filter: Arc::clone(&plan.filter),
         times: None,
         left_out: plan.left_out.clone(),
-        look: plan.look.clone(),
+        look: plan.state.clone(),
     })
 }
 
-/// Takes what the members read, until all of it is there.
-fn collect(crew: &mut Crew, server: &Server, tell: &mut Tell<'_>) -> Result<Read, Broken> {
-    let mut plan: Option<Arc<Plan>> = None;
-    let mut parts: Vec<Option<RowStore>> = Vec::new();
+/// Takes what the workers read, until all of it is there.
+fn collect(
+    pool: &mut WorkerPool,
+    server: &Server,
+    tell: &mut Tell<'_>,
+) -> Result<Read, AttemptError> {
+    let mut plan: Option<Arc<ReadPlan>> = None;
+    let mut stores: Vec<Option<RowStore>> = Vec::new();
     let mut time_kind: Option<TimeKind> = None;
     let mut unfinished = usize::MAX;
     while unfinished > 0 {
-        match crew.next(TICK) {
+        match pool.next(TICK) {
             Some(Event::Planned(made)) => {
                 tracing::debug!(
                     server = server.name(),
@@ -203,29 +211,29 @@ fn collect(crew: &mut Crew, server: &Server, tell: &mut Tell<'_>) -> Result<Read
                     connections = made.tasks.connections,
                     "reading"
                 );
-                crew.complete(&made);
+                pool.complete(&made);
                 unfinished = made.tasks.list.len();
-                parts.resize_with(unfinished, || None);
+                stores.resize_with(unfinished, || None);
                 plan = Some(made);
             }
-            Some(Event::Part(task, Part::Rows(rows, kind))) => {
+            Some(Event::Rows(task, TaskRows::All(rows, kind))) => {
                 if let (Some(kind), Some(plan)) = (kind, &plan) {
                     time_kind = Some(common_kind(time_kind, kind, &plan.columns)?);
                 }
-                parts[task] = Some(rows);
+                stores[task] = Some(rows);
             }
-            Some(Event::Part(_, Part::Batch(_))) => unreachable!("a panel was asked for"),
-            Some(Event::Done) => unfinished -= 1,
-            Some(Event::Lost(error)) => return Err(Broken::Lost(error)),
-            Some(Event::Failed(error)) => return Err(Broken::Failed(error)),
-            // Ending the crew raises the panic again.
-            Some(Event::Panicked) => return Err(Broken::Failed(LoadError::Interrupted)),
+            Some(Event::Rows(_, TaskRows::Batch(_))) => unreachable!("a panel was asked for"),
+            Some(Event::TaskDone) => unfinished -= 1,
+            Some(Event::SnapshotLost(error)) => return Err(AttemptError::SnapshotLost(error)),
+            Some(Event::Failed(error)) => return Err(AttemptError::Failed(error)),
+            // Ending the pool raises the panic again.
+            Some(Event::Panicked) => return Err(AttemptError::Failed(LoadError::Interrupted)),
             None => {}
         }
-        let (rows, bytes) = crew.received();
+        let (rows, bytes) = pool.received();
         let expected = plan.as_ref().and_then(|plan| plan.tasks.rows);
         tell.progress(rows, expected, Some(bytes))?;
     }
     let plan = plan.expect("tasks are done after the plan is made");
-    Ok(Read { plan, rows: parts.into_iter().flatten().collect(), time_kind })
+    Ok(Read { plan, rows: stores.into_iter().flatten().collect(), time_kind })
 }

@@ -19,12 +19,6 @@ pub enum PostgresError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// The connection string sets what PostgreSQL's own programs know and this one does not.
-    #[error("source.url sets {key}, which is not supported; take it out")]
-    UrlKey {
-        /// The key.
-        key: &'static str,
-    },
     /// The connection string sets a key to something that cannot be used.
     #[error("source.url sets {key} to what cannot be used; expected {expected}")]
     UrlValue {
@@ -162,12 +156,7 @@ impl PostgresError {
     /// Whether the connection string is wrong, whatever the server is.
     #[must_use]
     pub fn is_setting(&self) -> bool {
-        matches!(
-            self,
-            PostgresError::Url { .. }
-                | PostgresError::UrlKey { .. }
-                | PostgresError::UrlValue { .. }
-        )
+        matches!(self, PostgresError::Url { .. } | PostgresError::UrlValue { .. })
     }
 
     /// Whether trying again may help: the connection broke, or the server ended it or the statement

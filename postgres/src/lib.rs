@@ -1,9 +1,9 @@
 //! A connection to PostgreSQL, and what comes over it.
 //!
 //! A [`Server`] is where a connection string leads: read as libpq reads it, the password found, the
-//! certificates read, no connection yet. [`Server::connect`] gives a [`Wire`], tried at every host in
-//! turn; in a [`Session`] it is a read-only transaction whose snapshot others can share, and from
-//! which the rows of a COPY come as fast as the socket gives them. Whatever waits for a server ends
+//! certificates read, no connection yet. [`Server::connect`] gives a [`Connection`], tried at every
+//! host in turn; in a [`Session`] it is a read-only transaction whose snapshot others can share, and a
+//! [`CopyReader`] gives the data of a COPY straight from the socket's buffer. Whatever waits for a server ends
 //! when the [`Hold`] of its [`Stop`] is dropped. What goes wrong is a [`PostgresError`], which knows
 //! whether trying again may help.
 //!
@@ -15,35 +15,40 @@
 //! use std::sync::Arc;
 //!
 //! let url = "postgres://ann:secret@localhost/market?sslmode=disable";
-//! let server = Server::new(url, Arc::new(|line| eprintln!("{line}")))?;
+//! let server = Server::new(url, Arc::new(|line: String| eprintln!("{line}")))?;
 //! assert_eq!(server.name(), "postgres://ann@localhost:5432/market");
 //! assert_eq!(without_password(url), "postgres://ann@localhost/market?sslmode=disable");
 //! // let session = Session::begin(&server, server.connect()?, None, None)?;
 //! # Ok::<(), PostgresError>(())
 //! ```
 
+mod connection;
+mod connection_string;
+mod copy_reader;
+mod copy_splitter;
 mod error;
-mod gather;
-mod parameters;
+mod message_buffer;
 mod password;
 mod plain_file;
 mod quote;
+mod read_pacing;
 mod server;
 mod session;
 mod socket;
 mod stop;
-mod tap;
+mod target;
 mod tls;
-mod wire;
 
 pub use crate::{
+    connection::{CancelToken, Connection},
+    connection_string::without_password,
+    copy_reader::CopyReader,
     error::PostgresError,
-    parameters::without_password,
     quote::{quote_name, quote_value},
-    server::{Server, Warn, server_identity},
+    server::{Server, Warn},
     session::Session,
     stop::{Hold, Stop},
-    wire::{CancelToken, Wire},
+    target::server_identity,
 };
 /// What a server says of a statement's columns.
 pub use postgres::{Column, Statement, types};

@@ -3,11 +3,7 @@
 //! The file is read as libpq documents it. Nothing here prompts, and nothing has a `Debug`: these
 //! types hold passwords.
 
-use crate::{
-    parameters::Parameters,
-    plain_file,
-    server::{Address, Environment},
-};
+use crate::{connection_string::Parameters, plain_file, server::Environment, target::HostAddress};
 use std::{
     fs, io,
     os::unix::fs::PermissionsExt,
@@ -47,7 +43,7 @@ impl Passwords {
     }
 
     /// The password to show to one host.
-    pub(crate) fn of(&self, address: &Address, database: &str, user: &str) -> Option<Vec<u8>> {
+    pub(crate) fn of(&self, address: &HostAddress, database: &str, user: &str) -> Option<Vec<u8>> {
         if self.given.is_some() {
             return self.given.clone();
         }
@@ -64,7 +60,7 @@ impl Passwords {
 }
 
 /// What the first field of a line may call a host.
-fn names_of(address: &Address) -> impl Iterator<Item = &str> {
+fn names_of(address: &HostAddress) -> impl Iterator<Item = &str> {
     let usual = SOCKET_FOLDERS.contains(&address.host.trim_end_matches('/'));
     [Some(address.host.as_str()), usual.then_some("localhost")].into_iter().flatten()
 }
@@ -128,8 +124,8 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    fn address(host: &str) -> Address {
-        Address { host: host.to_owned(), hostaddr: None, port: 5432 }
+    fn address(host: &str) -> HostAddress {
+        HostAddress { host: host.to_owned(), hostaddr: None, port: 5432 }
     }
 
     fn check(file: &str, host: &str, expected: Option<&str>) {

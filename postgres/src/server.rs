@@ -6,12 +6,13 @@
 
 use crate::{
     PostgresError,
+    connection::{self, CancelToken, ConnectError, Connection},
+    connection_string::Parameters,
     error::chain,
-    parameters::{Parameters, pair},
     password::Passwords,
     stop::Stop,
+    target::{HostAddress, Target, common_config},
     tls::Tls,
-    wire::{self, CancelToken, ConnectError, Wire},
 };
 use postgres::{
     NoTls,
@@ -22,7 +23,6 @@ use std::{
     error::Error as _,
     fmt,
     hash::{BuildHasher, RandomState},
-    net::IpAddr,
     os::unix::ffi::OsStringExt,
     path::PathBuf,
     sync::Arc,
@@ -30,33 +30,6 @@ use std::{
 };
 use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
-use xxhash_rust::xxh3::xxh3_128;
-
-/// Keys that the `postgres` crate understands as libpq does.
-const PASSED_ON: [&str; 11] = [
-    "application_name",
-    "channel_binding",
-    "connect_timeout",
-    "keepalives",
-    "keepalives_idle",
-    "keepalives_interval",
-    "keepalives_retries",
-    "load_balance_hosts",
-    "options",
-    "sslnegotiation",
-    "target_session_attrs",
-];
-
-/// What is set unless the connection string says otherwise. A server that died is noticed within
-/// two minutes and not after two hours, and a firewall does not forget a connection on which the
-/// server sorts for long before it sends the first row.
-const DEFAULTS: [(&str, &str); 5] = [
-    ("application_name", "millstream"),
-    ("connect_timeout", "10"),
-    ("keepalives_idle", "60"),
-    ("keepalives_interval", "10"),
-    ("keepalives_retries", "6"),
-];
 
 /// Is told, in a line, what a person should know.
 pub type Warn = Arc<dyn Fn(String) + Send + Sync>;
@@ -73,7 +46,7 @@ pub struct Server {
     stop: Stop,
 }
 
-/// One of the places a server may be at.
+/// One of the hosts a server may be at.
 #[derive(Clone)]
 struct Host {
     name: String,
@@ -116,12 +89,12 @@ impl Server {
         let parameters = Parameters::parse(url)?;
         let target = Target::new(&parameters)?;
         let mut tls = Tls::new(&parameters, environment.home.as_deref())?;
-        if target.addresses.iter().all(Address::is_socket) {
+        if target.hosts.iter().all(HostAddress::is_socket) {
             tls = Tls::off();
         }
         let passwords = Passwords::find(&parameters, environment, &*warn);
         let common = common_config(&parameters)?;
-        let host = |address: &Address| {
+        let host = |address: &HostAddress| {
             let mut config = common.clone();
             config.host(&address.host).port(address.port);
             config.user(&target.user).dbname(&target.database);
@@ -133,9 +106,9 @@ impl Server {
             Host { name: target.name_of(std::slice::from_ref(address)), config }
         };
         Ok(Server {
-            name: target.name_of(&target.addresses),
+            name: target.name_of(&target.hosts),
             options: parameters.get("options").unwrap_or_default().to_owned(),
-            hosts: target.addresses.iter().map(host).collect(),
+            hosts: target.hosts.iter().map(host).collect(),
             connector: tls.connector()?,
             tls,
             warn,
@@ -157,7 +130,7 @@ impl Server {
 
     /// The same server, waited for no longer than this.
     #[must_use]
-    pub fn in_haste(mut self, longest: Duration) -> Self {
+    pub fn with_connect_timeout(mut self, longest: Duration) -> Self {
         for Host { config, .. } in &mut self.hosts {
             let each = config.get_connect_timeout().copied().unwrap_or(longest);
             config.connect_timeout(each.min(longest));
@@ -180,7 +153,7 @@ impl Server {
     ///
     /// # Errors
     /// Why the last of the hosts did not, or [`PostgresError::Stopped`].
-    pub fn connect(&self) -> Result<Wire, PostgresError> {
+    pub fn connect(&self) -> Result<Connection, PostgresError> {
         let mut order: Vec<&Host> = self.hosts.iter().collect();
         if order[0].config.get_load_balance_hosts() == LoadBalanceHosts::Random {
             let random = RandomState::new();
@@ -200,7 +173,7 @@ impl Server {
     /// Asks the server to stop what a connection is doing, with the same TLS settings; says whether
     /// the request got there.
     pub fn cancel(&self, token: &CancelToken) -> bool {
-        wire::cancel(token, self.connector.clone(), &self.stop)
+        connection::cancel(token, self.connector.clone(), &self.stop)
     }
 
     /// Whether the connection string's `options` set a server parameter, in one of the forms
@@ -221,14 +194,14 @@ impl Server {
         false
     }
 
-    fn attempt(&self, host: &Host) -> Result<Wire, PostgresError> {
+    fn attempt(&self, host: &Host) -> Result<Connection, PostgresError> {
         let server = host.name.clone();
-        let error = match Wire::connect(&host.config, self.connector.clone(), &self.stop) {
-            Ok(wire) => {
-                if self.tls.prefers() && wire.is_exposed() {
+        let error = match Connection::connect(&host.config, self.connector.clone(), &self.stop) {
+            Ok(connection) => {
+                if self.tls.prefers() && connection.is_exposed() {
                     self.warn(format!("the connection to {server} is not encrypted, as it offers no TLS; switch it on there (ssl = on), or set sslmode=disable in source.url if you trust the network"));
                 }
-                return Ok(wire);
+                return Ok(connection);
             }
             Err(ConnectError::Stopped) => return Err(PostgresError::Stopped),
             Err(ConnectError::NoAnswer) => return Err(PostgresError::NoAnswer { server }),
@@ -240,10 +213,10 @@ impl Server {
         let mut plain = host.config.clone();
         plain.ssl_mode(SslMode::Disable);
         if self.tls.allows_plain(&error)
-            && let Ok(wire) = Wire::connect(&plain, NoTls, &self.stop)
+            && let Ok(connection) = Connection::connect(&plain, NoTls, &self.stop)
         {
             self.warn(format!("the connection to {server} is not encrypted, as sslmode=prefer allows, since with encryption it failed: {}", chain(&error)));
-            return Ok(wire);
+            return Ok(connection);
         }
         Err(match self.tls.explain(&server, error) {
             Ok(explained) => explained,
@@ -259,142 +232,6 @@ impl Server {
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Server").field(&self.name).finish()
-    }
-}
-
-/// What a connection string says about the rows to come, without the password: user, hosts, ports
-/// and database, and a hash of what else decides which server it is and what names mean there.
-///
-/// # Errors
-/// When the connection string cannot be used.
-pub fn server_identity(url: &str) -> Result<String, PostgresError> {
-    let parameters = Parameters::parse(url)?;
-    let target = Target::new(&parameters)?;
-    let name = target.name_of(&target.addresses);
-    let others = ["hostaddr", "load_balance_hosts", "options", "target_session_attrs"]
-        .iter()
-        .filter_map(|key| parameters.get(key).map(|value| pair(key, value)));
-    // Options may hold anything, and what is kept on disk should be read by anybody.
-    let others = others.collect::<Vec<_>>().join(" ");
-    Ok(match others.is_empty() {
-        true => name,
-        false => format!("{name} {:032x}", xxh3_128(others.as_bytes())),
-    })
-}
-
-/// A host as the connection string gives it.
-pub(crate) struct Address {
-    /// A host name, an address, or the folder of a socket.
-    pub(crate) host: String,
-    /// The address to use instead of looking the name up.
-    pub(crate) hostaddr: Option<IpAddr>,
-    /// The port.
-    pub(crate) port: u16,
-}
-
-impl Address {
-    fn is_socket(&self) -> bool {
-        self.host.starts_with('/') && self.hostaddr.is_none()
-    }
-}
-
-struct Target {
-    user: String,
-    database: String,
-    addresses: Vec<Address>,
-}
-
-impl Target {
-    fn new(parameters: &Parameters) -> Result<Self, PostgresError> {
-        let refused = |key, expected| PostgresError::UrlValue { key, expected };
-        let user = match parameters.get("user") {
-            Some(user) => user.to_owned(),
-            None => whoami::username()
-                .map_err(|_| refused("user", "a name: the system does not say who runs this"))?,
-        };
-        let database = parameters.get("dbname").unwrap_or(&user).to_owned();
-        let list = |key| parameters.get(key).map(|list| list.split(',').collect::<Vec<_>>());
-        let (hosts, hostaddrs, ports) = (list("host"), list("hostaddr"), list("port"));
-        let names = hosts.as_ref().or(hostaddrs.as_ref());
-        let names =
-            names.ok_or_else(|| refused("host", "a host name, an address or a socket's folder"))?;
-        if hostaddrs.as_ref().is_some_and(|list| list.len() != names.len()) {
-            return Err(refused("hostaddr", "as many addresses as hosts"));
-        }
-        if ports.as_ref().is_some_and(|list| list.len() != 1 && list.len() != names.len()) {
-            return Err(refused("port", "one port, or as many as hosts"));
-        }
-        let address = |(position, host): (usize, &&str)| {
-            let of = |list: &Option<Vec<&str>>| {
-                let value =
-                    list.as_ref().and_then(|list| list.get(position).or(list.first()).copied());
-                value.filter(|value| !value.is_empty()).map(str::to_owned)
-            };
-            let hostaddr = of(&hostaddrs).map(|text| text.parse()).transpose();
-            let host = Some(*host).filter(|host| !host.is_empty()).map(str::to_owned);
-            let port = of(&ports).map_or(Ok(5432), |text| text.parse());
-            Ok(Address {
-                host: host.or(of(&hostaddrs)).ok_or_else(|| {
-                    refused("host", "a host name, an address or a socket's folder")
-                })?,
-                hostaddr: hostaddr.map_err(|_| refused("hostaddr", "numeric addresses"))?,
-                port: port.map_err(|_| refused("port", "numbers from 1 to 65535"))?,
-            })
-        };
-        let addresses = names.iter().enumerate().map(address).collect::<Result<_, _>>()?;
-        Ok(Target { user, database, addresses })
-    }
-
-    fn name_of(&self, addresses: &[Address]) -> String {
-        let place = |Address { host, port, .. }: &Address| match host.contains(':') {
-            true => format!("[{host}]:{port}"),
-            false => format!("{host}:{port}"),
-        };
-        let places: Vec<String> = addresses.iter().map(place).collect();
-        format!("postgres://{}@{}/{}", self.user, places.join(","), self.database)
-    }
-}
-
-/// What all hosts of a connection string have in common.
-fn common_config(parameters: &Parameters) -> Result<Config, PostgresError> {
-    let mut text = String::new();
-    for key in PASSED_ON {
-        // libpq's name for it and the `postgres` crate's.
-        let other = if key == "keepalives_retries" { "keepalives_count" } else { key };
-        let set = parameters.get(key).or(parameters.get(other));
-        let default = DEFAULTS.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
-        let Some(value) = set.or(default) else { continue };
-        let pair = pair(key, value);
-        if pair.parse::<Config>().is_err() {
-            return Err(PostgresError::UrlValue { key, expected: expected(key) });
-        }
-        text.push_str(&pair);
-        text.push(' ');
-    }
-    let mut config: Config = text.parse().expect("each of the pairs was parsed before");
-    // The `postgres` crate would take seconds.
-    if let Some(timeout) = parameters.get("tcp_user_timeout") {
-        let milliseconds: u64 = timeout.parse().map_err(|_| PostgresError::UrlValue {
-            key: "tcp_user_timeout",
-            expected: "a number of milliseconds",
-        })?;
-        if milliseconds > 0 {
-            config.tcp_user_timeout(Duration::from_millis(milliseconds));
-        }
-    }
-    Ok(config)
-}
-
-/// What a key takes.
-fn expected(key: &str) -> &'static str {
-    match key {
-        "channel_binding" => "disable, prefer or require",
-        "keepalives" => "0 or 1",
-        "keepalives_retries" => "a number",
-        "load_balance_hosts" => "disable or random",
-        "sslnegotiation" => "postgres or direct",
-        "target_session_attrs" => "any, read-write or read-only",
-        _ => "a number of seconds",
     }
 }
 

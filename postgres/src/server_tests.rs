@@ -1,6 +1,7 @@
 //! Tests of what a connection string becomes, and of cancelling through TLS on a real server.
 
 use super::*;
+use crate::{connection_string::pair, target::server_identity};
 use postgres::{SimpleQueryMessage, error::SqlState};
 use support::{
     authority::Authority,
@@ -111,12 +112,12 @@ fn check_cancel(url: &str) {
     let server = server(url).unwrap();
     let client = server.connect().unwrap();
     let watcher = server.connect().unwrap();
-    let rows = |wire: &Wire, sql: &str| -> Vec<String> {
+    let rows = |connection: &Connection, sql: &str| -> Vec<String> {
         let row = |message: &SimpleQueryMessage| match message {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
             _ => None,
         };
-        wire.simple_query(sql).unwrap().iter().filter_map(row).collect()
+        connection.simple_query(sql).unwrap().iter().filter_map(row).collect()
     };
     let pid = rows(&client, "select pg_backend_pid()").remove(0);
     let token = client.cancel_token();

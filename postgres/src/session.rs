@@ -6,12 +6,12 @@
 
 use crate::{
     PostgresError,
+    connection::{CancelToken, Connection},
+    copy_reader::CopyReader,
     quote::quote_value,
     server::Server,
-    wire::{CancelToken, CopyError, Wire},
 };
 use postgres::{SimpleQueryMessage, Statement, error::SqlState};
-use std::ops::ControlFlow;
 
 /// Limits of the server that would end a long read, lifted as `pg_dump` lifts them, unless the user
 /// wrote them into the connection string.
@@ -33,7 +33,7 @@ const START_TRIES: u32 = 10;
 /// A connection in the snapshot.
 pub struct Session {
     server: Server,
-    wire: Wire,
+    connection: Connection,
 }
 
 impl Session {
@@ -43,18 +43,18 @@ impl Session {
     /// taken: such changes do not keep to snapshots.
     pub fn begin(
         server: &Server,
-        wire: Wire,
+        connection: Connection,
         lock: Option<&str>,
         snapshot: Option<&str>,
     ) -> Result<Self, PostgresError> {
-        let mut session = Session::new(server, wire);
+        let mut session = Session::new(server, connection);
         session.start(lock, snapshot)?;
         Ok(session)
     }
 
     /// A connection in no transaction yet.
-    pub fn new(server: &Server, wire: Wire) -> Self {
-        Session { server: server.clone(), wire }
+    pub fn new(server: &Server, connection: Connection) -> Self {
+        Session { server: server.clone(), connection }
     }
 
     /// Starts the transaction.
@@ -134,7 +134,7 @@ impl Session {
     /// Runs a statement about a table; says whether that worked. It is as if it had not been run
     /// where the table is the reason why not.
     fn try_table(&mut self, sql: &str) -> Result<bool, PostgresError> {
-        let done = match self.wire.batch_execute(&format!("SAVEPOINT unlocked; {sql}")) {
+        let done = match self.connection.batch_execute(&format!("SAVEPOINT unlocked; {sql}")) {
             Ok(()) => true,
             Err(error) if error.code().is_some_and(is_about_the_table) => false,
             Err(error) => return Err(self.refused("lock the table", error)),
@@ -154,7 +154,7 @@ impl Session {
 
     /// Runs statements that give no rows, or rows that nobody needs.
     pub fn run(&mut self, sql: &str, action: &str) -> Result<(), PostgresError> {
-        self.wire.batch_execute(sql).map_err(|source| self.refused(action, source))
+        self.connection.batch_execute(sql).map_err(|source| self.refused(action, source))
     }
 
     /// The rows of a statement, as text.
@@ -163,7 +163,7 @@ impl Session {
         sql: &str,
         action: &str,
     ) -> Result<Vec<Vec<Option<String>>>, PostgresError> {
-        let messages = self.wire.simple_query(sql).map_err(|e| self.refused(action, e))?;
+        let messages = self.connection.simple_query(sql).map_err(|e| self.refused(action, e))?;
         let mut rows = Vec::new();
         for message in messages {
             let SimpleQueryMessage::Row(row) = message else { continue };
@@ -176,33 +176,17 @@ impl Session {
 
     /// Prepares a statement, for its columns.
     pub fn describe(&mut self, sql: &str, action: &str) -> Result<Statement, PostgresError> {
-        self.wire.prepare(sql).map_err(|source| self.refused(action, source))
+        self.connection.prepare(sql).map_err(|source| self.refused(action, source))
     }
 
-    /// Sends a COPY of what `place` names and hands the data of every message to `take`, which may end
-    /// the copy early.
-    ///
-    /// When this fails or ends early, the server may still be sending: the session is of no more
-    /// use, and dropping it takes the time that the rest takes, unless it is cancelled.
+    /// Sends a COPY of what `place` names. A reader that is dropped before its end leaves a server
+    /// that is still sending: the session is of no more use then, and dropping it takes the time
+    /// that the rest takes, unless it is cancelled.
     ///
     /// # Errors
-    /// What the server said, or what `take` gave.
-    pub fn copy_out<E: From<PostgresError>>(
-        &mut self,
-        sql: &str,
-        place: &str,
-        take: impl FnMut(&[u8]) -> Result<ControlFlow<()>, E>,
-    ) -> Result<(), E> {
-        self.wire.copy_out(sql, take).map_err(|error| match error {
-            CopyError::Taker(error) => error,
-            CopyError::Start(source) => {
-                self.refused(&format!("start copying {place}"), source).into()
-            }
-            CopyError::Stream(source) => {
-                let (server, place) = (self.name(), place.to_owned());
-                PostgresError::Stream { server, place, source }.into()
-            }
-        })
+    /// What the server said.
+    pub fn copy_out(&mut self, sql: &str, place: &str) -> Result<CopyReader<'_>, PostgresError> {
+        CopyReader::start(&self.connection, sql, self.server.name(), place)
     }
 
     /// Says what a person should know.
@@ -212,12 +196,12 @@ impl Session {
 
     /// What ends the running statement from another connection.
     pub fn cancel_token(&self) -> CancelToken {
-        self.wire.cancel_token()
+        self.connection.cancel_token()
     }
 
     /// Whether the connection is gone.
     pub fn is_closed(&self) -> bool {
-        self.wire.is_closed()
+        self.connection.is_closed()
     }
 
     fn name(&self) -> String {

@@ -1,35 +1,29 @@
-//! [`Socket`] and [`Place`]: the bytes to and from a server, and where they go.
+//! [`Socket`] and [`Endpoint`]: the bytes to and from a server, and where they go.
 //!
 //! What `tokio-postgres` would do by itself, done here because it then keeps its socket to itself,
-//! and [`tap`](crate::tap) needs it. TLS, passwords and everything else that is said over a socket
-//! is that crate's business.
+//! and [`copy_splitter`](crate::copy_splitter) needs it. TLS, passwords and everything else that is
+//! said over a socket is that crate's business.
 
 use socket2::{SockRef, TcpKeepalive};
-use std::{
-    io,
-    net::SocketAddr,
-    path::PathBuf,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{fmt::Debug, io, net::SocketAddr, path::PathBuf, time::Duration};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream, lookup_host},
     time::timeout,
 };
 use tokio_postgres::{Config, config::Host};
 
 /// A connected socket.
-#[derive(Debug)]
-pub(crate) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
+pub(crate) type Socket = Box<dyn ByteStream>;
+
+/// What goes both ways.
+pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> ByteStream for S {}
 
 /// One address of a host, with what is to be set on a socket to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct Endpoint {
     address: Address,
     /// The name that a certificate must be for; empty where there can be none.
     pub(crate) hostname: String,
@@ -44,7 +38,7 @@ enum Address {
     Unix(PathBuf),
 }
 
-impl Place {
+impl Endpoint {
     /// Whether it is on this machine.
     pub(crate) fn is_local(&self) -> bool {
         match &self.address {
@@ -54,7 +48,7 @@ impl Place {
     }
 
     /// The addresses of a configuration's only host, in the order in which to try them.
-    pub(crate) async fn all(config: &Config) -> io::Result<Vec<Place>> {
+    pub(crate) async fn all(config: &Config) -> io::Result<Vec<Endpoint>> {
         let port = config.get_ports().first().copied().unwrap_or(5432);
         let [host] = config.get_hosts() else {
             unreachable!("a configuration is made for each host")
@@ -76,14 +70,14 @@ impl Place {
                 (found.map(Address::Tcp).collect(), name.clone())
             }
         };
-        let place = |address| Place {
+        let endpoint = |address| Endpoint {
             address,
             hostname: hostname.clone(),
             timeout: config.get_connect_timeout().copied(),
             silence: config.get_tcp_user_timeout().copied(),
             keepalive: config.get_keepalives().then(|| keepalive(config)),
         };
-        Ok(addresses.into_iter().map(place).collect())
+        Ok(addresses.into_iter().map(endpoint).collect())
     }
 
     /// Connects.
@@ -98,7 +92,7 @@ impl Place {
 
     async fn open_some_time(&self) -> io::Result<Socket> {
         let address = match &self.address {
-            Address::Unix(path) => return UnixStream::connect(path).await.map(Socket::Unix),
+            Address::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
             Address::Tcp(address) => address,
         };
         let stream = TcpStream::connect(address).await?;
@@ -111,7 +105,7 @@ impl Place {
         if let Some(keepalive) = &self.keepalive {
             socket.set_tcp_keepalive(keepalive)?;
         }
-        Ok(Socket::Tcp(stream))
+        Ok(Box::new(stream))
     }
 }
 
@@ -124,44 +118,4 @@ fn keepalive(config: &Config) -> TcpKeepalive {
         keepalive = keepalive.with_retries(retries);
     }
     keepalive
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Socket::Unix(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
 }

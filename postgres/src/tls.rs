@@ -2,10 +2,10 @@
 //!
 //! Follows libpq, with these differences. Where there is no `~/.postgresql/root.crt`, `verify-full`
 //! uses the system's authorities. A host name must be in the certificate's `subjectAltName`; its
-//! common name is not looked at. A certificate that is checked must be of X.509 version 3, and must
-//! not be its own authority. There are no client certificates and no revocation lists.
+//! common name is not looked at. A certificate must be of X.509 version 3, and one that is checked
+//! must not be its own authority. There are no client certificates and no revocation lists.
 
-use crate::{PostgresError, parameters::Parameters, plain_file};
+use crate::{PostgresError, connection_string::Parameters, plain_file};
 use postgres::config::SslMode;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -14,7 +14,7 @@ use rustls::{
         verify_server_cert_signed_by_trust_anchor,
     },
     crypto::{self, CryptoProvider, WebPkiSupportedAlgorithms},
-    pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
     server::ParsedCertificate,
 };
 use std::{
@@ -25,10 +25,6 @@ use std::{
     sync::Arc,
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
-use x509_cert::{
-    Certificate,
-    der::{Decode, Encode},
-};
 
 /// How much a connection must prove, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -237,21 +233,6 @@ impl AnyName {
     fn new(provider: &CryptoProvider, roots: Option<RootCertStore>) -> Self {
         AnyName { roots, algorithms: provider.signature_verification_algorithms }
     }
-
-    /// Takes nothing but the key from a certificate: rustls does not read version 1, which the
-    /// recipe in PostgreSQL's manual gives with OpenSSL 3.0.
-    fn verify_by_key(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let key = Certificate::from_der(certificate)
-            .and_then(|certificate| certificate.tbs_certificate.subject_public_key_info.to_der())
-            .map_err(|_| rustls::Error::InvalidCertificate(CertificateError::BadEncoding))?;
-        let key = SubjectPublicKeyInfoDer::from(key);
-        crypto::verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
-    }
 }
 
 /// The signatures of the handshake are checked in every mode: without that, channel binding would
@@ -294,12 +275,7 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let checked =
-            crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms);
-        match &self.roots {
-            None => checked.or_else(|_| self.verify_by_key(message, certificate, signed)),
-            Some(_) => checked,
-        }
+        crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -15,10 +15,10 @@
 //! a condition asks elsewhere or a policy of the table does, statistics of the table say nothing.
 
 use super::{
-    condition::asks_elsewhere,
+    interruptible::interruptible,
+    select::{self, Relation, Select, quote_value},
     server,
-    sql::{self, Relation, Rows, quote_value},
-    stoppable::stoppable,
+    where_condition::asks_elsewhere,
 };
 use crate::{
     LoadError, SourceSettings,
@@ -34,12 +34,12 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How long the server may take to count the rows, and then to find the newest.
-const PATIENCE: [&str; 2] = ["2s", "1s"];
+const COUNT_TIMEOUTS: [&str; 2] = ["2s", "1s"];
 
 /// How long to wait for a connection.
-const CONNECT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What a look at a table saw.
+/// What a table is, as far as a look at it tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Look {
     context: Context,
@@ -98,7 +98,7 @@ pub(crate) enum Freshness {
 /// Looks at what the settings name, outside of any transaction. What the server does not tell is
 /// left out.
 pub(super) fn look(session: &mut Session, settings: &SourceSettings) -> Result<Look, LoadError> {
-    let relation = sql::relation(settings)?;
+    let relation = select::relation(settings)?;
     let mut ask = |sql: &str| -> Vec<Option<String>> {
         let rows = session.text_rows(sql, "say what it is");
         rows.ok().and_then(|mut rows| rows.pop()).unwrap_or_default()
@@ -167,8 +167,8 @@ pub(crate) fn freshness(
     warnings: &Warnings,
     tell: &mut Tell<'_>,
 ) -> Result<Freshness, LoadError> {
-    let server = server(settings, warnings)?.in_haste(CONNECT);
-    stoppable(server, tell, |server| ask(server, settings, read))
+    let server = server(settings, warnings)?.with_connect_timeout(CONNECT_TIMEOUT);
+    interruptible(server, tell, |server| ask(server, settings, read))
 }
 
 fn ask(
@@ -178,7 +178,7 @@ fn ask(
 ) -> Result<Freshness, LoadError> {
     let mut session = Session::new(server, server.connect()?);
     // Somebody may hold the table: that must not hold us up.
-    session.run(&format!("SET statement_timeout = '{}'", PATIENCE[0]), "limit the time")?;
+    session.run(&format!("SET statement_timeout = '{}'", COUNT_TIMEOUTS[0]), "limit the time")?;
     let now = look(&mut session, settings)?;
     if let Some(what) = read.look.context.differs(&now.context) {
         return Ok(Freshness::Elsewhere(what));
@@ -215,9 +215,9 @@ struct Counted {
 
 impl Counted {
     fn of(session: &mut Session, settings: &SourceSettings) -> Result<Self, LoadError> {
-        let relation = sql::relation(settings)?;
+        let relation = select::relation(settings)?;
         let action = format!("count the rows of {}", relation.place);
-        session.run(&format!("SET LOCAL statement_timeout = '{}'", PATIENCE[0]), &action)?;
+        session.run(&format!("SET LOCAL statement_timeout = '{}'", COUNT_TIMEOUTS[0]), &action)?;
         let describe = format!("SELECT * FROM {} LIMIT 0", relation.sql);
         let statement = session.describe(&describe, &action)?;
         let column = statement.columns().iter().find(|column| column.name() == settings.time);
@@ -234,14 +234,14 @@ impl Counted {
             time: (settings.time.clone(), field),
             values: Vec::new(),
         };
-        let rows = Rows::new(&relation, &keys, settings, &RowFilter::new(settings)?)?;
+        let select = Select::new(&relation, &keys, settings, &RowFilter::new(settings)?)?;
         let newest = newest(field, &quote_name(&settings.time));
-        for (columns, patience) in
-            [format!("count(*), {newest}"), format!("NULL, {newest}")].iter().zip(PATIENCE)
+        for (columns, timeout) in
+            [format!("count(*), {newest}"), format!("NULL, {newest}")].iter().zip(COUNT_TIMEOUTS)
         {
-            let limit = format!("SAVEPOINT counted; SET LOCAL statement_timeout = '{patience}'");
+            let limit = format!("SAVEPOINT counted; SET LOCAL statement_timeout = '{timeout}'");
             session.run(&limit, &action)?;
-            match session.text_rows(&rows.select(columns), &action) {
+            match session.text_rows(&select.sql_of(columns), &action) {
                 Ok(rows) => return Ok(Counted::read(rows.first().map_or(&[], Vec::as_slice))),
                 Err(error) if error.is_cancelled() => {
                     session.run("ROLLBACK TO SAVEPOINT counted", &action)?;
@@ -303,7 +303,7 @@ fn newest(field: TimeField, time: &str) -> String {
 mod tests {
     use super::*;
 
-    fn look(changes: Option<[&str; 4]>) -> Look {
+    fn state(changes: Option<[&str; 4]>) -> Look {
         let context = Context {
             system: None,
             database: None,
@@ -321,10 +321,10 @@ mod tests {
     }
 
     fn check(counted: (Option<u64>, Option<i64>), now: Option<[&str; 4]>, expected: &str) {
-        let then = look(now.and(Some(["10", "0", "0", "f"])));
+        let then = state(now.and(Some(["10", "0", "0", "f"])));
         let read = ReadRows { rows: 10, newest: 5, kind: TimeKind::Integer, look: then };
         let counted = Counted { rows: counted.0, newest: counted.1 };
-        let found = format!("{:?}", counted.compare(&read, &look(now)));
+        let found = format!("{:?}", counted.compare(&read, &state(now)));
         assert!(found.contains(expected), "{found}: expected {expected}");
     }
 
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_context_differs_only_in_what_both_told() {
-        let (then, mut now) = (look(None).context, look(None).context);
+        let (then, mut now) = (state(None).context, state(None).context);
         now.system = Some("1".to_owned());
         assert_eq!(then.differs(&now), None);
         now.role = Some("bob".to_owned());

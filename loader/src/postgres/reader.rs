@@ -1,11 +1,11 @@
 //! [`PostgresReader`]: a table as bounded Arrow record batches, for programs that want no panel.
 
 use super::{
-    batch,
-    crew::{Crew, Event, Order},
-    plan::Plan,
+    packed_batch,
+    read_plan::ReadPlan,
+    read_task::{Layout, TaskRows},
     server,
-    share::{Layout, Part},
+    worker_pool::{Event, ReadJob, WorkerPool},
 };
 use crate::{LoadError, SourceSettings, copy::typed};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
@@ -46,8 +46,8 @@ pub enum Columns {
 /// ```
 pub struct PostgresReader {
     /// `None` when there is nothing more to read.
-    crew: Option<Crew>,
-    plan: Arc<Plan>,
+    pool: Option<WorkerPool>,
+    plan: Arc<ReadPlan>,
     schema: SchemaRef,
     unfinished: usize,
     rows: u64,
@@ -82,33 +82,33 @@ impl PostgresReader {
             Columns::Packed => Layout::Packed { rows: rows.get() },
             Columns::Wide => Layout::Wide { rows: rows.get() },
         };
-        let mut crew = Crew::start(Order {
+        let mut pool = WorkerPool::start(ReadJob {
             server,
             settings: settings.clone(),
             required: Vec::new(),
             layout,
-            patience: false,
+            wait_for_server: false,
             watch: false,
         });
         let plan = loop {
-            match crew.next(Duration::MAX) {
+            match pool.next(Duration::MAX) {
                 Some(Event::Planned(plan)) => break plan,
-                Some(Event::Lost(error)) => return Err(error.into()),
+                Some(Event::SnapshotLost(error)) => return Err(error.into()),
                 Some(Event::Failed(error)) => return Err(error),
                 Some(Event::Panicked) => {
-                    drop(crew);
-                    unreachable!("dropping the crew raises the panic again");
+                    drop(pool);
+                    unreachable!("dropping the pool raises the panic again");
                 }
-                Some(Event::Part(..) | Event::Done) | None => {}
+                Some(Event::Rows(..) | Event::TaskDone) | None => {}
             }
         };
-        crew.complete(&plan);
+        pool.complete(&plan);
         let schema = match columns {
-            Columns::Packed => batch::schema(&plan.columns),
+            Columns::Packed => packed_batch::schema(&plan.columns),
             Columns::Wide => typed::schema(&plan.columns),
         };
         let unfinished = plan.tasks.list.len();
-        Ok(PostgresReader { crew: Some(crew), plan, schema, unfinished, rows: 0, warnings })
+        Ok(PostgresReader { pool: Some(pool), plan, schema, unfinished, rows: 0, warnings })
     }
 
     /// The columns of every batch.
@@ -132,7 +132,7 @@ impl PostgresReader {
 
     /// Lets go of the connections.
     fn end(&mut self, error: Option<LoadError>) -> Option<Result<RecordBatch, LoadError>> {
-        self.crew = None;
+        self.pool = None;
         error.map(Err)
     }
 }
@@ -141,18 +141,18 @@ impl Iterator for PostgresReader {
     type Item = Result<RecordBatch, LoadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while let Some(crew) = &self.crew {
+        while let Some(pool) = &self.pool {
             if self.unfinished == 0 {
                 return self.end(None);
             }
-            match crew.next(Duration::MAX) {
-                Some(Event::Part(_, Part::Batch(batch))) => {
+            match pool.next(Duration::MAX) {
+                Some(Event::Rows(_, TaskRows::Batch(batch))) => {
                     self.rows += batch.num_rows() as u64;
                     return Some(Ok(batch));
                 }
-                Some(Event::Done) => self.unfinished -= 1,
+                Some(Event::TaskDone) => self.unfinished -= 1,
                 Some(Event::Failed(error)) => return self.end(Some(error)),
-                Some(Event::Lost(source)) => {
+                Some(Event::SnapshotLost(source)) => {
                     let error = LoadError::SnapshotLost {
                         place: self.plan.columns.place.clone(),
                         rows: self.rows,
@@ -161,13 +161,13 @@ impl Iterator for PostgresReader {
                     return self.end(Some(error));
                 }
                 Some(Event::Panicked) => {
-                    self.crew = None;
-                    unreachable!("dropping the crew raises the panic again");
+                    self.pool = None;
+                    unreachable!("dropping the pool raises the panic again");
                 }
-                Some(Event::Part(_, Part::Rows(..)) | Event::Planned(_)) => {
+                Some(Event::Rows(_, TaskRows::All(..)) | Event::Planned(_)) => {
                     unreachable!("record batches were asked for, and the plan was made")
                 }
-                None => unreachable!("the crew itself holds a sender, and the wait has no end"),
+                None => unreachable!("the pool itself holds a sender, and the wait has no end"),
             }
         }
         None

@@ -7,8 +7,8 @@
 //! be checked against the count. All of it happens in the snapshot that will be read.
 
 use super::{
-    ranges,
-    sql::{Relation, Rows, quote_value},
+    key_ranges::{self, KeyRanges},
+    select::{Relation, Select, quote_value},
 };
 use crate::{LoadError, SourceSettings, copy::CopyColumns};
 use millstream_postgres::Session;
@@ -45,12 +45,12 @@ pub(crate) struct Task {
     pub(crate) counted: Option<u64>,
 }
 
-/// What the catalogue says about a table.
-struct Table {
+/// What the catalogue says about the pages of a table.
+struct TablePages {
     /// Whether ranges of page numbers mean a part of it, and the server finds them at once.
-    has_pages: bool,
-    pages: u64,
-    page_bytes: u64,
+    can_cut: bool,
+    count: u64,
+    bytes: u64,
 }
 
 /// What the planner says about a SELECT.
@@ -65,49 +65,50 @@ struct Estimate {
 }
 
 /// Cuts the rows into tasks.
-pub(super) fn cut(
+pub(super) fn plan_tasks(
     session: &mut Session,
     relation: &Relation,
     columns: &CopyColumns,
-    rows: &Rows,
+    select: &Select,
     settings: &SourceSettings,
 ) -> Result<Tasks, LoadError> {
     let connections = settings.connections.get();
-    let table = match &settings.table {
-        Some(_) => table(session, relation)?,
+    let pages = match &settings.table {
+        Some(_) => table_pages(session, relation)?,
         None => None,
     };
-    let plan = explain(session, &rows.select_all(), relation)?;
-    let one = Ok(Tasks::one(rows, plan.rows as u64));
-    let small = plan.rows * (row_bytes(columns) as f64) < TASK_BYTES[0] as f64 && plan.cost < 1e4;
+    let estimate = explain(session, &select.sql(), relation)?;
+    let one = Ok(Tasks::one(select, estimate.rows as u64));
+    let bytes = estimate.rows * row_bytes(columns) as f64;
+    let small = bytes < TASK_BYTES[0] as f64 && estimate.cost < 1e4;
     let say_one = |session: &Session, why: &str| {
         if connections > 1 && !small {
             let place = &relation.place;
             session.warn(format!("{place} is read over one connection and not over {connections}: {why}; set source.connections = 1 to be told no more"));
         }
     };
-    if plan.may_differ() {
+    if estimate.may_differ() {
         say_one(
             session,
             "with a LIMIT, a window function, now() and the like it need not give the same rows to each",
         );
         return one;
     }
-    if let Some(table) = table.filter(|table| table.has_pages)
+    if let Some(pages) = pages.filter(|pages| pages.can_cut)
         // Nodes below a scan would be run once for each range, and need not give the same.
-        && plan.nodes == ["Seq Scan"]
+        && estimate.nodes == ["Seq Scan"]
     {
-        return Ok(by_pages(&table, &plan, rows, row_bytes(columns), connections));
+        return Ok(by_pages(&pages, &estimate, select, row_bytes(columns), connections));
     }
     // The transaction of a foreign server is another one for each of our connections, and so is
     // what it sees: only one of them may ask, and only once.
-    if plan.has("Foreign Scan") {
+    if estimate.has("Foreign Scan") {
         say_one(session, "connections share no snapshot of a foreign table");
     }
-    if plan.has("Foreign Scan") || small || connections == 1 {
+    if estimate.has("Foreign Scan") || small || connections == 1 {
         return one;
     }
-    by_ranges(session, relation, columns, rows, &plan, connections)
+    by_ranges(session, relation, columns, select, &estimate, connections)
 }
 
 /// Bytes of a row in the panel.
@@ -117,8 +118,8 @@ fn row_bytes(columns: &CopyColumns) -> u64 {
 
 impl Tasks {
     /// All rows at once.
-    fn one(rows: &Rows, expected: u64) -> Self {
-        let task = Task { copy: rows.copy(), room: 0, counted: None };
+    fn one(select: &Select, expected: u64) -> Self {
+        let task = Task { copy: select.copy_sql(), room: 0, counted: None };
         Tasks { list: vec![task], connections: 1, rows: Some(expected) }
     }
 }
@@ -142,24 +143,24 @@ impl Estimate {
 /// Ranges of pages. The last has no end: pages that were added since belong to it, whoever may see
 /// rows there.
 fn by_pages(
-    table: &Table,
-    plan: &Estimate,
-    rows: &Rows,
+    pages: &TablePages,
+    estimate: &Estimate,
+    select: &Select,
     row_bytes: u64,
     connections: usize,
 ) -> Tasks {
-    let known = plan.rows as u64;
-    let bytes = known.saturating_mul(row_bytes).max(table.pages * table.page_bytes / 2);
-    let count = count(bytes, connections as u64).min(table.pages.max(1));
+    let known = estimate.rows as u64;
+    let bytes = known.saturating_mul(row_bytes).max(pages.count * pages.bytes / 2);
+    let count = count(bytes, connections as u64).min(pages.count.max(1));
     // Room for a third more than the average: rows are not spread evenly.
     let room = known / count * 4 / 3;
-    let rows = rows.only();
+    let select = select.only();
     let list: Vec<Task> = (0..count)
         .map(|task| {
-            let border = |task: u64| task * table.pages / count;
+            let border = |task: u64| task * pages.count / count;
             let from = (task > 0).then(|| format!("ctid >= '({},0)'::tid", border(task)));
             let to = (task + 1 < count).then(|| format!("ctid < '({},0)'::tid", border(task + 1)));
-            Task { copy: rows.with(from).with(to).copy(), room, counted: None }
+            Task { copy: select.with(from).with(to).copy_sql(), room, counted: None }
         })
         .collect();
     let connections = connections.min(list.len());
@@ -178,35 +179,37 @@ fn by_ranges(
     session: &mut Session,
     relation: &Relation,
     columns: &CopyColumns,
-    rows: &Rows,
-    plan: &Estimate,
+    select: &Select,
+    estimate: &Estimate,
     connections: usize,
 ) -> Result<Tasks, LoadError> {
     let row_bytes = row_bytes(columns);
-    let mut best: Option<ranges::Cuts> = None;
+    let mut best: Option<KeyRanges> = None;
     let keys = columns.series.iter().map(|(name, _)| name).chain([&columns.time.0]);
     for key in keys {
         let wanted = |total: u64| count(total * row_bytes, connections as u64);
-        let cuts = ranges::count(session, relation, rows, key, &wanted)?;
-        if best.as_ref().is_none_or(|best| cuts.largest() < best.largest()) {
-            best = Some(cuts);
+        let ranges = key_ranges::count(session, relation, select, key, &wanted)?;
+        if best.as_ref().is_none_or(|best| ranges.largest() < best.largest()) {
+            best = Some(ranges);
         }
         // Ranges of a good key are about as large as they should be.
-        let even =
-            |cuts: &ranges::Cuts| cuts.largest() <= 2 * cuts.total().div_ceil(wanted(cuts.total()));
+        let even = |ranges: &KeyRanges| {
+            ranges.largest() <= 2 * ranges.total().div_ceil(wanted(ranges.total()))
+        };
         if best.as_ref().is_some_and(even) {
             break;
         }
     }
-    let cuts = best.expect("there is always the time");
-    let total = cuts.total();
+    let ranges = best.expect("there is always the time");
+    let total = ranges.total();
     let out = total as f64 * columns.fields() as f64 * COST_PER_VALUE;
-    let cuts = affordable(session, relation, rows, plan.cost + out, out, &cuts, connections)?;
-    let list: Vec<Task> = cuts
+    let cost = estimate.cost + out;
+    let ranges = affordable(session, relation, select, cost, out, &ranges, connections)?;
+    let list: Vec<Task> = ranges
         .conditions()?
         .into_iter()
         .map(|(condition, counted)| Task {
-            copy: rows.with(condition).copy(),
+            copy: select.with(condition).copy_sql(),
             room: counted,
             counted: Some(counted),
         })
@@ -221,29 +224,32 @@ fn by_ranges(
 fn affordable(
     session: &mut Session,
     relation: &Relation,
-    rows: &Rows,
+    select: &Select,
     whole: f64,
     out: f64,
-    cuts: &ranges::Cuts,
+    ranges: &KeyRanges,
     connections: usize,
-) -> Result<ranges::Cuts, LoadError> {
-    let sizes = [cuts.len(), 4 * connections, connections];
+) -> Result<KeyRanges, LoadError> {
+    let sizes = [ranges.len(), 4 * connections, connections];
     for (size, excess) in sizes.into_iter().zip([1.2, 1.5, 0.8 * connections as f64]) {
-        if size < 2 || size > cuts.len() {
+        if size < 2 || size > ranges.len() {
             continue;
         }
-        let merged = cuts.merged(size);
+        let merged = ranges.merged(size);
         let middle = merged.conditions()?.swap_remove(merged.len() / 2).0;
-        let range = explain(session, &rows.with(middle).select_all(), relation)?;
+        let range = explain(session, &select.with(middle).sql(), relation)?;
         if merged.len() as f64 * range.cost + out <= excess * whole {
             return Ok(merged);
         }
     }
-    Ok(cuts.merged(1))
+    Ok(ranges.merged(1))
 }
 
-/// Looks a table up; `None` when the name is not in the catalogue under that spelling.
-fn table(session: &mut Session, relation: &Relation) -> Result<Option<Table>, LoadError> {
+/// Looks the pages of a table up; `None` when the name is not in the catalogue under that spelling.
+fn table_pages(
+    session: &mut Session,
+    relation: &Relation,
+) -> Result<Option<TablePages>, LoadError> {
     let name = quote_value(&relation.sql)?;
     let sql = format!(
         "SELECT c.relkind, c.relhassubclass, coalesce(a.amname, ''), \
@@ -259,9 +265,9 @@ fn table(session: &mut Session, relation: &Relation) -> Result<Option<Table>, Lo
     let plain = matches!(text(0), "r" | "m") && text(1) == "f" && text(2) == "heap";
     // Before version 14 the server would read the whole table for each range. The right to some of
     // the columns is none to page numbers.
-    let has_pages = plain && number(5) >= 140_000.0 && text(6) == "t";
-    let page_bytes = (number(4) as u64).max(1);
-    Ok(Some(Table { has_pages, pages: number(3) as u64 / page_bytes, page_bytes }))
+    let can_cut = plain && number(5) >= 140_000.0 && text(6) == "t";
+    let bytes = (number(4) as u64).max(1);
+    Ok(Some(TablePages { can_cut, count: number(3) as u64 / bytes, bytes }))
 }
 
 fn explain(

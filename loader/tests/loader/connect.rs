@@ -4,7 +4,7 @@
 //! nor the passwords and certificates of whoever runs the tests.
 
 use crate::support::{
-    authority::{Authority, Identity},
+    authority::Authority,
     chain, in_time, load,
     server::{Options, Server},
 };
@@ -318,22 +318,6 @@ fn connections_are_encrypted_and_checked_as_sslmode_says() {
     check(&socket, &[], PLAIN);
     let first = server.url().replacen(" port", ",localhost port", 1);
     check(&format!("{first} sslmode=require"), &[], PLAIN);
-}
-
-#[test]
-fn a_certificate_of_version_1_encrypts_but_proves_nothing() {
-    let identity = include_str!("support/version1.pem").to_owned();
-    let identity = Identity { certificate: identity.clone(), key: identity };
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path().join("root.pem");
-    fs::write(&root, &identity.certificate).unwrap();
-    let server =
-        server(&Options { tcp: &[SCRAM], identity: Some(&identity), ..Options::default() });
-    let url = with_password(&ann(&server));
-    check(&url, &[], ENCRYPTED);
-    check(&format!("{url} sslmode=require channel_binding=require"), &[], ENCRYPTED);
-    let checked = format!("{url} sslmode=verify-ca sslrootcert={}", root.display());
-    check(&checked, &[], &["cannot set up TLS with ", "UnsupportedCertVersion"]);
 }
 
 #[test]

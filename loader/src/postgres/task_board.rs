@@ -1,4 +1,4 @@
-//! [`Roster`]: what the members of a crew know of each other: the tasks that are left, who holds
+//! [`TaskBoard`]: what the workers of a pool know of each other: the tasks that are left, who holds
 //! the snapshot, and how to cancel whom. It does no work and knows no SQL.
 
 use millstream_postgres::{CancelToken, PostgresError};
@@ -11,9 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The list of members and tasks.
+/// The list of workers and tasks.
 #[derive(Default)]
-pub(super) struct Roster {
+pub(super) struct TaskBoard {
     state: Mutex<State>,
     changed: Condvar,
     rows: AtomicU64,
@@ -27,40 +27,40 @@ struct State {
     failures: Vec<u32>,
     /// Tasks whose rows have not all been handed over; `None` before there is a plan.
     unfinished: Option<usize>,
-    /// The crew is being dropped.
+    /// The pool is being dropped.
     closed: bool,
-    members: Vec<Connection>,
+    workers: Vec<WorkerConnection>,
     /// Why a connection broke last.
-    broke: Option<PostgresError>,
+    last_break: Option<PostgresError>,
 }
 
-/// What others may want of a member's connection, while it lives.
+/// What others may want of a worker's connection, while it lives.
 #[derive(Default, Clone)]
-struct Connection {
+struct WorkerConnection {
     cancel: Option<CancelToken>,
     snapshot: Option<String>,
 }
 
-/// The crew is being dropped.
+/// The pool is being dropped.
 pub(super) struct Closed;
 
-impl Roster {
-    /// Adds a member, without a connection yet, and gives it a number.
-    pub(super) fn enlist(&self) -> usize {
-        let members = &mut self.state().members;
-        members.push(Connection::default());
-        members.len() - 1
+impl TaskBoard {
+    /// Adds a worker, without a connection yet, and gives it a number.
+    pub(super) fn add_worker(&self) -> usize {
+        let workers = &mut self.state().workers;
+        workers.push(WorkerConnection::default());
+        workers.len() - 1
     }
 
-    /// Puts tasks up, by number.
-    pub(super) fn put_up(&self, tasks: usize) {
+    /// Posts tasks, by number.
+    pub(super) fn post_tasks(&self, tasks: usize) {
         let mut state = self.state();
         state.queue = (0..tasks).collect();
         state.failures = vec![0; tasks];
         state.unfinished = Some(tasks);
     }
 
-    /// A task to read. A member that finds none stays, since its connection holds the snapshot,
+    /// A task to read. A worker that finds none stays, since its connection holds the snapshot,
     /// until all are done: then the answer is `None`.
     pub(super) fn next_task(&self) -> Result<Option<usize>, Closed> {
         let mut state = self.state();
@@ -78,9 +78,9 @@ impl Roster {
         }
     }
 
-    /// Puts a task up again that was tried in vain, for whoever is ready first; says how often
-    /// that happened.
-    pub(super) fn give_back(&self, task: usize) -> u32 {
+    /// Posts a task again that was tried in vain, for whoever is ready first; says how often that
+    /// happened.
+    pub(super) fn return_task(&self, task: usize) -> u32 {
         let mut state = self.state();
         state.queue.push_front(task);
         state.failures[task] += 1;
@@ -97,53 +97,52 @@ impl Roster {
     }
 
     /// Takes note of a connection, so that it can be cancelled.
-    pub(super) fn connected(&self, member: usize, cancel: CancelToken) {
-        self.state().members[member].cancel = Some(cancel);
+    pub(super) fn set_connection(&self, worker: usize, cancel: CancelToken) {
+        self.state().workers[worker].cancel = Some(cancel);
     }
 
     /// Takes note of a snapshot that a connection has exported.
-    pub(super) fn holds(&self, member: usize, snapshot: String) {
-        self.state().members[member].snapshot = Some(snapshot);
+    pub(super) fn set_snapshot(&self, worker: usize, snapshot: String) {
+        self.state().workers[worker].snapshot = Some(snapshot);
     }
 
-    /// Takes note that a member has no connection any more.
-    pub(super) fn left(&self, member: usize) {
-        self.state().members[member] = Connection::default();
+    /// Takes note that a worker has no connection any more.
+    pub(super) fn clear_connection(&self, worker: usize) {
+        self.state().workers[worker] = WorkerConnection::default();
     }
 
     /// Takes note of why a connection broke.
-    pub(super) fn broke(&self, error: PostgresError) {
-        self.state().broke = Some(error);
+    pub(super) fn set_last_break(&self, error: PostgresError) {
+        self.state().last_break = Some(error);
     }
 
     /// Why a connection broke last.
-    pub(super) fn why_broken(&self) -> Option<PostgresError> {
-        self.state().broke.take()
+    pub(super) fn take_last_break(&self) -> Option<PostgresError> {
+        self.state().last_break.take()
     }
 
-    /// A snapshot that another member has exported and, as far as is known, still holds.
+    /// A snapshot that another worker has exported and, as far as is known, still holds.
     pub(super) fn snapshot_of_others(&self, me: usize) -> Option<String> {
         let state = self.state();
-        let others = state.members.iter().enumerate().filter(|(member, _)| *member != me);
-        others.filter_map(|(_, member)| member.snapshot.clone()).next()
+        let others = state.workers.iter().enumerate().filter(|(worker, _)| *worker != me);
+        others.filter_map(|(_, worker)| worker.snapshot.clone()).next()
     }
 
-    /// Takes note that a snapshot is gone, though its member may not know yet.
-    pub(super) fn forget(&self, snapshot: &str) {
-        for member in &mut self.state().members {
-            member.snapshot.take_if(|known| known == snapshot);
+    /// Takes note that a snapshot is gone, though its worker may not know yet.
+    pub(super) fn forget_snapshot(&self, snapshot: &str) {
+        for worker in &mut self.state().workers {
+            worker.snapshot.take_if(|known| known == snapshot);
         }
     }
 
     /// Whom to cancel.
     pub(super) fn cancel_tokens(&self) -> Vec<CancelToken> {
-        self.state().members.iter().filter_map(|member| member.cancel.clone()).collect()
+        self.state().workers.iter().filter_map(|worker| worker.cancel.clone()).collect()
     }
 
-    /// Waits before another try, and longer each time.
-    pub(super) fn pause(&self, pause: &mut Duration, longest: Duration) -> Result<(), Closed> {
-        let deadline = Instant::now() + *pause;
-        *pause = (2 * *pause).min(longest);
+    /// Waits, unless the pool is dropped meanwhile.
+    pub(super) fn pause(&self, pause: Duration) -> Result<(), Closed> {
+        let deadline = Instant::now() + pause;
         let mut state = self.state();
         while !state.closed {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -156,12 +155,12 @@ impl Roster {
         Err(Closed)
     }
 
-    /// Whether the crew is being dropped.
+    /// Whether the pool is being dropped.
     pub(super) fn is_closed(&self) -> bool {
         self.state().closed
     }
 
-    /// Sends everyone home; says whether all tasks were done.
+    /// Ends everybody's work; says whether all tasks were done.
     pub(super) fn close(&self) -> bool {
         let mut state = self.state();
         state.closed = true;
@@ -185,7 +184,7 @@ impl Roster {
         (self.rows.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
-    /// A member that panicked has left nothing half-written behind.
+    /// A worker that panicked has left nothing half-written behind.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,13 +3,13 @@
 //! The server counts the rows of every key and says where to cut, in its own order of the keys.
 //! Rows of one key are never cut apart. Keys that are NULL belong to the last range.
 
-use super::sql::{Relation, Rows, quote_value};
+use super::select::{Relation, Select, quote_value};
 use crate::LoadError;
 use millstream_postgres::{Session, quote_name};
 
-/// Where to cut.
+/// Ranges of a key, one after the other.
 #[derive(Debug, Clone)]
-pub(super) struct Cuts {
+pub(super) struct KeyRanges {
     /// The key, quoted.
     key: String,
     /// The last key of each range (`None` where it is NULL) and the rows up to its end.
@@ -20,19 +20,19 @@ pub(super) struct Cuts {
 pub(super) fn count(
     session: &mut Session,
     relation: &Relation,
-    rows: &Rows,
+    select: &Select,
     key: &str,
     wanted: &dyn Fn(u64) -> u64,
-) -> Result<Cuts, LoadError> {
+) -> Result<KeyRanges, LoadError> {
     let key = quote_name(key);
     let action = format!("count the rows of {} by {key}", relation.place);
     // The count decides how many ranges there are, and it takes as long as the cuts themselves:
     // so ask for a fixed number, and merge.
-    const PARTS: u64 = 1024;
-    let counted = rows.select(&format!("{key} AS key, count(*) AS n"));
+    const RANGES: u64 = 1024;
+    let counted = select.sql_of(&format!("{key} AS key, count(*) AS n"));
     let sql = format!(
         "SELECT DISTINCT ON (part) key, upto FROM (\
-           SELECT key, upto, div((upto - 1) * {PARTS}, total) AS part FROM (\
+           SELECT key, upto, div((upto - 1) * {RANGES}, total) AS part FROM (\
              SELECT key, sum(n) OVER (ORDER BY key) AS upto, sum(n) OVER () AS total \
              FROM ({counted} GROUP BY 1) AS counted) AS summed) AS cut \
          ORDER BY part, upto DESC"
@@ -45,12 +45,12 @@ pub(super) fn count(
             (row.pop().flatten(), upto as u64)
         })
         .collect();
-    let cuts = Cuts { key, ends };
-    let size = usize::try_from(wanted(cuts.total())).unwrap_or(usize::MAX);
-    Ok(cuts.merged(size))
+    let ranges = KeyRanges { key, ends };
+    let size = usize::try_from(wanted(ranges.total())).unwrap_or(usize::MAX);
+    Ok(ranges.merged(size))
 }
 
-impl Cuts {
+impl KeyRanges {
     /// Number of ranges.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
@@ -75,15 +75,15 @@ impl Cuts {
     pub(super) fn merged(&self, size: usize) -> Self {
         let total = self.total();
         let size = (size as u64).clamp(1, (self.len() as u64).max(1));
-        let part = |upto: u64| (upto.max(1) - 1) * size / total.max(1);
+        let range_of = |upto: u64| (upto.max(1) - 1) * size / total.max(1);
         let mut ends: Vec<(Option<String>, u64)> = Vec::new();
         for end in &self.ends {
             match ends.last_mut() {
-                Some(last) if part(last.1) == part(end.1) => *last = end.clone(),
+                Some(last) if range_of(last.1) == range_of(end.1) => *last = end.clone(),
                 _ => ends.push(end.clone()),
             }
         }
-        Cuts { key: self.key.clone(), ends }
+        KeyRanges { key: self.key.clone(), ends }
     }
 
     /// The condition of each range and how many rows it holds. A single range has none.
@@ -118,20 +118,20 @@ impl Cuts {
 mod tests {
     use super::*;
 
-    fn cuts(ends: &[(Option<&str>, u64)]) -> Cuts {
+    fn ranges(ends: &[(Option<&str>, u64)]) -> KeyRanges {
         let ends = ends.iter().map(|(key, upto)| (key.map(str::to_owned), *upto)).collect();
-        Cuts { key: "\"k\"".to_owned(), ends }
+        KeyRanges { key: "\"k\"".to_owned(), ends }
     }
 
-    fn check(cuts: &Cuts, expected: &[(Option<&str>, u64)]) {
-        let found = cuts.conditions().unwrap();
+    fn check(ranges: &KeyRanges, expected: &[(Option<&str>, u64)]) {
+        let found = ranges.conditions().unwrap();
         let found: Vec<_> = found.iter().map(|(c, rows)| (c.as_deref(), *rows)).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn the_last_range_has_no_end_and_takes_the_nulls() {
-        let some = cuts(&[(Some("a"), 10), (Some("it's"), 15), (None, 30)]);
+        let some = ranges(&[(Some("a"), 10), (Some("it's"), 15), (None, 30)]);
         check(
             &some,
             &[
@@ -141,13 +141,13 @@ mod tests {
             ],
         );
         check(&some.merged(1), &[(None, 30)]);
-        check(&cuts(&[]), &[(None, 0)]);
+        check(&ranges(&[]), &[(None, 0)]);
     }
 
     #[test]
     fn merging_keeps_every_row_and_evens_out() {
         let ends: Vec<(String, u64)> = (1..=100).map(|n| (format!("{n:03}"), n * 7)).collect();
-        let many = cuts(&ends.iter().map(|(k, n)| (Some(k.as_str()), *n)).collect::<Vec<_>>());
+        let many = ranges(&ends.iter().map(|(k, n)| (Some(k.as_str()), *n)).collect::<Vec<_>>());
         for size in 1..=100 {
             let merged = many.merged(size);
             assert_eq!(merged.total(), 700);

@@ -1,4 +1,4 @@
-//! [`Gather`]: how long to let bytes gather before reading on.
+//! [`ReadPacing`]: how long to let bytes gather before reading on.
 //!
 //! A server sends 8 KiB at a time and is slower at it than we are at decoding, so a reader that
 //! reads whenever there is something wakes up a hundred thousand times for a panel, and the waking
@@ -20,17 +20,18 @@ const BURST: usize = 64 << 10;
 
 /// The rhythm of one stream.
 #[derive(Debug)]
-pub(crate) struct Gather {
+pub(crate) struct ReadPacing {
     pause: Duration,
     burst: usize,
 }
 
-impl Gather {
+impl ReadPacing {
     pub(crate) fn new() -> Self {
-        Gather { pause: LONGEST / 4, burst: BURST }
+        ReadPacing { pause: LONGEST / 4, burst: BURST }
     }
 
     /// Takes note of bytes that were read.
+    #[inline]
     pub(crate) fn read(&mut self, bytes: usize) {
         self.burst += bytes;
     }
@@ -53,12 +54,12 @@ mod tests {
 
     /// A stream of so many bytes a second; gives the pause it settles at and the bytes of a burst.
     fn settle(rate: f64) -> (Option<Duration>, usize) {
-        let mut gather = Gather::new();
+        let mut pacing = ReadPacing::new();
         let mut last = (None, 0);
         for _ in 0..50 {
-            let pause = gather.pause();
+            let pause = pacing.pause();
             let burst = pause.map_or(8192, |pause| (rate * pause.as_secs_f64()) as usize);
-            gather.read(burst);
+            pacing.read(burst);
             last = (pause, burst);
         }
         last
@@ -75,12 +76,12 @@ mod tests {
 
     #[test]
     fn a_stream_that_never_runs_dry_never_waits() {
-        let mut gather = Gather::new();
+        let mut pacing = ReadPacing::new();
         for _ in 0..20 {
-            gather.read(10 * BURST);
-            gather.pause();
+            pacing.read(10 * BURST);
+            pacing.pause();
         }
-        gather.read(10 * BURST);
-        assert_eq!(gather.pause(), None);
+        pacing.read(10 * BURST);
+        assert_eq!(pacing.pause(), None);
     }
 }

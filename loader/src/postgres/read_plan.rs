@@ -1,11 +1,11 @@
-//! [`Plan`]: what a load reads, cut into tasks, worked out in the snapshot that it will read.
+//! [`ReadPlan`]: what a load reads, cut into tasks, worked out in the snapshot that it will read.
 //!
 //! Everything that can be wrong with columns and types is found out here, before any row is read.
 //! How rows are cut into tasks is decided in [`tasks`](super::tasks).
 
 use super::{
     freshness::Look,
-    sql::{self, Relation, Rows},
+    select::{self, Relation, Select},
     tasks::{self, Tasks},
 };
 use crate::{
@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// What to read.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct ReadPlan {
     pub(crate) columns: Arc<CopyColumns>,
     pub(crate) filter: Arc<RowFilter>,
     /// How many of the values a model sees.
@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     /// What to say about columns that a glob did not pick up.
     pub(crate) left_out: Vec<String>,
     /// What the table was just before, where that is to be known.
-    pub(crate) look: Option<Look>,
+    pub(crate) state: Option<Look>,
     /// The table to lock before a snapshot is taken or adopted.
     pub(crate) lock: Option<String>,
     /// A statement that reads nothing, but after which nothing that a task reads can be rewritten
@@ -44,13 +44,13 @@ pub(crate) struct Plan {
     pub(crate) hold: String,
 }
 
-impl Plan {
+impl ReadPlan {
     pub(crate) fn new(
         session: &mut Session,
         settings: &SourceSettings,
         required: &[String],
     ) -> Result<Self, LoadError> {
-        let relation = sql::relation(settings)?;
+        let relation = select::relation(settings)?;
         let mut filter = RowFilter::new(settings)?;
         let describe = format!("SELECT * FROM {} LIMIT 0", relation.sql);
         let statement = session.describe(&describe, &format!("describe {}", relation.place))?;
@@ -81,17 +81,17 @@ impl Plan {
         measure_arrays(session, &relation, &mut columns)?;
         let inputs = columns.values[..chosen.inputs].iter().map(|column| column.width).sum();
 
-        let rows = Rows::new(&relation, &columns, settings, &filter)?;
-        let tasks = tasks::cut(session, &relation, &columns, &rows, settings)?;
-        let hold = format!("{} LIMIT 0", rows.select_all());
-        Ok(Plan {
+        let select = Select::new(&relation, &columns, settings, &filter)?;
+        let tasks = tasks::plan_tasks(session, &relation, &columns, &select, settings)?;
+        let hold = format!("{} LIMIT 0", select.sql());
+        Ok(ReadPlan {
             columns: Arc::new(columns),
             filter: Arc::new(filter),
             inputs,
             tasks,
             left_out: chosen.left_out,
-            look: None,
-            lock: sql::table_to_lock(settings)?,
+            state: None,
+            lock: select::table_to_lock(settings)?,
             hold,
         })
     }

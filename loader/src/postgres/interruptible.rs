@@ -13,7 +13,7 @@ use std::thread;
 ///
 /// # Errors
 /// [`LoadError::Interrupted`], or what the work gave.
-pub(crate) fn stoppable<T: Send>(
+pub(crate) fn interruptible<T: Send>(
     server: Server,
     tell: &mut Tell<'_>,
     work: impl FnOnce(&Server) -> Result<T, LoadError> + Send,

@@ -2,7 +2,7 @@
 //!
 //! COPY takes no parameters, so names and values are quoted here. `source.query` and
 //! `source.where` are the user's own SQL and are passed on as they are; the transaction around
-//! them is read-only, and [`condition`](super::condition) has seen that the latter ends where it should.
+//! them is read-only, and [`where_condition`](super::where_condition) has seen that the latter ends where it should.
 
 use crate::{
     LoadError, SourceSettings,
@@ -50,16 +50,16 @@ pub(crate) fn table_to_lock(settings: &SourceSettings) -> Result<Option<String>,
     settings.table.as_deref().map(quote_path).transpose()
 }
 
-/// A SELECT of some of the rows, to be split into tasks.
+/// A SELECT of some rows, to be split into tasks.
 #[derive(Debug, Clone)]
-pub(crate) struct Rows {
+pub(crate) struct Select {
     /// What to put after `FROM`.
     relation: String,
     columns: Vec<String>,
     conditions: Vec<String>,
 }
 
-impl Rows {
+impl Select {
     /// The rows that the settings ask for.
     pub(crate) fn new(
         relation: &Relation,
@@ -86,25 +86,25 @@ impl Rows {
         }
         let values = columns.values.iter().map(|column| quote_name(&column.name));
         let columns = series.into_iter().chain([time]).chain(values).collect();
-        Ok(Rows { relation: relation.sql.clone(), columns, conditions })
+        Ok(Select { relation: relation.sql.clone(), columns, conditions })
     }
 
     /// Those of the rows for which the condition holds as well.
     #[must_use]
     pub(crate) fn with(&self, condition: Option<String>) -> Self {
-        let mut rows = self.clone();
-        rows.conditions.extend(condition);
-        rows
+        let mut select = self.clone();
+        select.conditions.extend(condition);
+        select
     }
 
     /// The rows of the table itself, without those of tables that inherit from it.
     #[must_use]
     pub(crate) fn only(&self) -> Self {
-        Rows { relation: format!("ONLY {}", self.relation), ..self.clone() }
+        Select { relation: format!("ONLY {}", self.relation), ..self.clone() }
     }
 
-    /// The SELECT for these rows and other columns.
-    pub(crate) fn select(&self, columns: &str) -> String {
+    /// The statement for these rows and other columns.
+    pub(crate) fn sql_of(&self, columns: &str) -> String {
         let condition = match self.conditions.as_slice() {
             [] => String::new(),
             conditions => format!(" WHERE {}", conditions.join(" AND ")),
@@ -112,14 +112,14 @@ impl Rows {
         format!("SELECT {columns} FROM {}{condition}", self.relation)
     }
 
-    /// The SELECT.
-    pub(crate) fn select_all(&self) -> String {
-        self.select(&self.columns.join(", "))
+    /// The statement.
+    pub(crate) fn sql(&self) -> String {
+        self.sql_of(&self.columns.join(", "))
     }
 
     /// The statement that sends the rows, in whatever order the server finds them.
-    pub(crate) fn copy(&self) -> String {
-        format!("COPY ({}) TO STDOUT (FORMAT binary)", self.select_all())
+    pub(crate) fn copy_sql(&self) -> String {
+        format!("COPY ({}) TO STDOUT (FORMAT binary)", self.sql())
     }
 }
 
@@ -193,8 +193,8 @@ mod tests {
         };
         let filter = RowFilter::new(&settings).unwrap();
         let relation = relation(&settings).unwrap();
-        let rows = Rows::new(&relation, &columns, &settings, &filter).unwrap();
-        assert_eq!(rows.copy(), expected);
+        let select = Select::new(&relation, &columns, &settings, &filter).unwrap();
+        assert_eq!(select.copy_sql(), expected);
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn time_type(field: TimeField) -> DataType {
 }
 
 /// A chunk as a record batch; `names` are what its codes mean.
-pub(super) fn packed(columns: &CopyColumns, names: &[String], chunk: Chunk) -> RecordBatch {
+pub(super) fn from_chunk(columns: &CopyColumns, names: &[String], chunk: Chunk) -> RecordBatch {
     let schema = schema(columns);
     let series = columns.series.as_ref().map(|_| {
         let names = chunk.codes.iter().map(|code| &names[*code as usize]);
