@@ -2,7 +2,7 @@
 //!
 //! A folder holds `shard-0000.arrow`, … and `manifest.json`, and appears whole or not at all: it is
 //! written under a temporary name, synced and renamed. Who may remove what is in
-//! [`folder`](crate::folder). Whoever opens a folder while another is put in its place opens the
+//! [`cache_folder`](crate::cache_folder). Whoever opens a folder while another is put in its place opens the
 //! other; whoever has opened it keeps what it has.
 //!
 //! The key covers the settings, the columns that are wanted besides the features and, for files,
@@ -19,15 +19,15 @@
 
 use crate::{
     LoadError,
-    assemble::Loaded,
+    cache_folder::{self, Found, Partial, Shared},
     files::SourceFile,
-    folder::{self, Found, Partial, Shared},
     manifest::{self, Manifest},
-    notes::Notes,
     postgres::ReadRows,
-    progress::Tell,
+    progress::ProgressReporter,
     request::Request,
+    row_warnings::RowWarnings,
     shard_file,
+    table::LoadedPanel,
 };
 use millstream_data::{Panel, make_folder};
 use millstream_stage::Item;
@@ -62,7 +62,7 @@ pub(crate) struct Reserved {
 #[derive(Debug)]
 pub(crate) struct Cached {
     pub(crate) panel: Panel,
-    pub(crate) notes: Notes,
+    pub(crate) row_warnings: RowWarnings,
     /// What was read of a database.
     pub(crate) read: Option<ReadRows>,
     /// When it was read, in microseconds since 1970-01-01 UTC.
@@ -98,7 +98,10 @@ impl CacheEntry {
 
     /// Opens the cached panel, checking every shard, and what is to be known about it; `None` when
     /// there is none.
-    pub(crate) fn open(&self, tell: &mut Tell<'_>) -> Result<Option<Cached>, LoadError> {
+    pub(crate) fn open(
+        &self,
+        reporter: &mut ProgressReporter<'_>,
+    ) -> Result<Option<Cached>, LoadError> {
         let folder = self.folder();
         for _ in 0..LOOKS {
             let found = Shared::find(&self.root, &self.key)
@@ -108,7 +111,7 @@ impl CacheEntry {
                 Found::Nothing => return Ok(None),
                 Found::Moving => continue,
             };
-            let opened = self.open_folder(&folder, &shared, tell);
+            let opened = self.open_folder(&folder, &shared, reporter);
             // Files of two folders must not be taken for one, nor for damage.
             if matches!(opened, Err(LoadError::Interrupted))
                 || shared.is_current(&self.root, &self.key)
@@ -123,7 +126,7 @@ impl CacheEntry {
         &self,
         folder: &Path,
         shared: &Shared,
-        tell: &mut Tell<'_>,
+        reporter: &mut ProgressReporter<'_>,
     ) -> Result<Option<Cached>, LoadError> {
         let Some(manifest) = Manifest::read(folder, &self.key)? else { return Ok(None) };
         let all: u64 = manifest.shards.iter().map(|shard| shard.rows).sum();
@@ -131,13 +134,13 @@ impl CacheEntry {
         for shard in &manifest.shards {
             shards.push(shard_file::open(folder, shard, shared)?);
             rows += shard.rows;
-            tell.checked(rows, all)?;
+            reporter.checked(rows, all)?;
         }
         let place = folder.display().to_string();
         Panel::from_record_batches(Arc::new(manifest.schema), &shards)
             .map(|panel| {
-                let (notes, read, created) = (manifest.notes, manifest.read, manifest.created);
-                Some(Cached { panel, notes, read, created })
+                let (row_warnings, read) = (manifest.row_warnings, manifest.read);
+                Some(Cached { panel, row_warnings, read, created: manifest.created })
             })
             .map_err(|source| LoadError::NotAPanel { place, source })
     }
@@ -157,38 +160,38 @@ impl CacheEntry {
     pub(crate) fn write(
         &self,
         reserved: &Reserved,
-        loaded: Loaded,
+        loaded: LoadedPanel,
         replace: bool,
-        tell: &mut Tell<'_>,
+        reporter: &mut ProgressReporter<'_>,
     ) -> Result<Panel, LoadError> {
-        let Loaded { panel, notes, read } = loaded;
+        let LoadedPanel { panel, row_warnings, read } = loaded;
         let partial = &reserved.folder;
         let folder = partial.path();
         let width = panel.schema().width();
         let (mut shards, mut rows) = (Vec::new(), 0);
         for (n, shard) in panel.shards().iter().enumerate() {
-            tell.written(rows, panel.rows())?;
+            reporter.written(rows, panel.rows())?;
             shards.push(shard_file::write(folder, format!("shard-{n:04}.arrow"), shard, width)?);
             rows += shard.rows() as u64;
         }
-        tell.written(rows, panel.rows())?;
+        reporter.written(rows, panel.rows())?;
         let manifest = Manifest {
             version: manifest::VERSION,
             key: self.key.clone(),
             source: self.source.clone(),
             schema: (**panel.schema()).clone(),
             shards,
-            notes,
+            row_warnings,
             read,
             created: reserved.since,
         };
         drop(panel);
         manifest.write(folder).map_err(cannot_write(folder))?;
-        folder::sync(folder).map_err(cannot_write(folder))?;
+        cache_folder::sync(folder).map_err(cannot_write(folder))?;
         // Opened before it is published: from then on anybody may replace it.
         let shared = partial.share(&self.root).map_err(cannot_write(&self.root))?;
-        let opened = self.open_folder(folder, &shared, tell)?;
-        tell.written(rows, rows)?;
+        let opened = self.open_folder(folder, &shared, reporter)?;
+        reporter.written(rows, rows)?;
         let is_there =
             |folder: &Path| !replace && matches!(Manifest::read(folder, &self.key), Ok(Some(_)));
         let published = partial
@@ -196,7 +199,7 @@ impl CacheEntry {
             .map_err(cannot_write(&self.folder()))?;
         let opened = match published {
             true => opened,
-            false => self.open(tell)?.or(opened),
+            false => self.open(reporter)?.or(opened),
         };
         Ok(opened.expect("the manifest was written with this key and version").panel)
     }

@@ -3,7 +3,7 @@
 //! Readers describe their table as a list of [`TableColumn`]s; [`Selection::choose`] applies the
 //! settings to it. Nothing here knows Arrow or PostgreSQL types.
 
-use crate::{LoadError, SourceSettings, nearest::nearest};
+use crate::{LoadError, SourceSettings, nearest_name::nearest_name};
 use millstream_data::{ColumnKind, NamePattern};
 use std::collections::{HashMap, HashSet};
 
@@ -168,7 +168,7 @@ impl Table<'_> {
             place: self.place.to_owned(),
             column: name.to_owned(),
             key,
-            suggestion: nearest(name, names).map(str::to_owned),
+            suggestion: nearest_name(name, names).map(str::to_owned),
             columns: self.describe(),
         }
     }

@@ -11,6 +11,7 @@
 
 mod array;
 mod cursor;
+mod error;
 pub(crate) mod fields;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
@@ -19,11 +20,12 @@ mod numeric;
 pub(crate) mod packed;
 pub(crate) mod typed;
 
-use crate::LoadError;
-use cursor::{Cursor, Cut};
+use crate::{LoadError, time};
+use cursor::{Cursor, CursorError};
+pub use error::CopyError;
 use fields::{TimeField, ValueField};
 use key::KeyField;
-use millstream_data::ColumnKind;
+use millstream_data::{ColumnKind, TimeKind};
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
@@ -48,8 +50,8 @@ pub(crate) struct ValueColumn {
 
 /// Takes the rows of a stream.
 pub(crate) trait DecodeRow {
-    /// Reads the fields of one row. After [`Cut::Incomplete`] it is as if the row had never come.
-    fn row(&mut self, fields: &mut Cursor<'_>) -> Result<(), Stop>;
+    /// Reads the fields of one row. After [`CursorError::Incomplete`] it is as if the row had never come.
+    fn row(&mut self, fields: &mut Cursor<'_>) -> Result<(), RowError>;
 
     /// The columns it expects.
     fn columns(&self) -> &CopyColumns;
@@ -57,20 +59,20 @@ pub(crate) trait DecodeRow {
 
 /// Why a row was not decoded.
 #[derive(Debug)]
-pub(crate) enum Stop {
-    Cut(Cut),
+pub(crate) enum RowError {
+    Cursor(CursorError),
     Failed(Box<LoadError>),
 }
 
-impl From<Cut> for Stop {
-    fn from(cut: Cut) -> Self {
-        Stop::Cut(cut)
+impl From<CursorError> for RowError {
+    fn from(error: CursorError) -> Self {
+        RowError::Cursor(error)
     }
 }
 
-impl From<LoadError> for Stop {
+impl From<LoadError> for RowError {
     fn from(error: LoadError) -> Self {
-        Stop::Failed(Box::new(error))
+        RowError::Failed(Box::new(error))
     }
 }
 
@@ -136,46 +138,48 @@ impl<R: DecodeRow> CopyDecoder<R> {
         loop {
             let mut cursor = whole;
             let step = match self.state {
-                State::Header => self.header(&mut cursor).map_err(Stop::from),
+                State::Header => self.header(&mut cursor).map_err(RowError::from),
                 State::Rows => self.row(&mut cursor),
                 State::End if cursor.rest().is_empty() => return Ok(&[]),
                 State::End => return Err(self.broken("nothing after the end marker")),
             };
             match step {
                 Ok(()) => whole = cursor,
-                Err(Stop::Cut(Cut::Incomplete)) => return Ok(whole.rest()),
-                Err(Stop::Cut(Cut::Malformed(expected))) => return Err(self.broken(expected)),
-                Err(Stop::Failed(error)) => return Err(*error),
+                Err(RowError::Cursor(CursorError::Incomplete)) => return Ok(whole.rest()),
+                Err(RowError::Cursor(CursorError::Malformed(expected))) => {
+                    return Err(self.broken(expected));
+                }
+                Err(RowError::Failed(error)) => return Err(*error),
             }
         }
     }
 
-    fn header(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Cut> {
+    fn header(&mut self, cursor: &mut Cursor<'_>) -> Result<(), CursorError> {
         if cursor.take(SIGNATURE.len())? != SIGNATURE {
-            return Err(Cut::Malformed("the signature of a binary COPY"));
+            return Err(CursorError::Malformed("the signature of a binary COPY"));
         }
         let flags = u32::from_be_bytes(cursor.array()?);
         // The upper half marks changes of the format that a reader must not ignore.
         if flags >> 16 != 0 {
-            return Err(Cut::Malformed("no format flag that this version does not know"));
+            return Err(CursorError::Malformed("no format flag that this version does not know"));
         }
         let extension = u32::from_be_bytes(cursor.array()?);
         if extension > 1 << 20 {
-            return Err(Cut::Malformed("a header extension of at most 1 MiB"));
+            return Err(CursorError::Malformed("a header extension of at most 1 MiB"));
         }
         cursor.take(extension as usize)?;
         self.state = State::Rows;
         Ok(())
     }
 
-    fn row(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+    fn row(&mut self, cursor: &mut Cursor<'_>) -> Result<(), RowError> {
         let fields = i16::from_be_bytes(cursor.array()?);
         if fields == -1 {
             self.state = State::End;
             return Ok(());
         }
         if usize::try_from(fields) != Ok(self.rows.columns().fields()) {
-            return Err(Cut::Malformed("as many fields as columns were asked for").into());
+            return Err(CursorError::Malformed("as many fields as columns were asked for").into());
         }
         self.rows.row(cursor)?;
         self.seen += 1;
@@ -184,7 +188,7 @@ impl<R: DecodeRow> CopyDecoder<R> {
 
     fn broken(&self, expected: &'static str) -> LoadError {
         let place = self.rows.columns().place.clone();
-        LoadError::Protocol { place, row: self.seen + 1, expected }
+        CopyError::Protocol { place, row: self.seen + 1, expected }.into()
     }
 }
 
@@ -217,6 +221,16 @@ impl CopyColumns {
         self.values.iter().flat_map(kinds).collect()
     }
 
+    /// What times are of which some are of one kind and some of another.
+    pub(crate) fn common_kind(
+        &self,
+        known: Option<TimeKind>,
+        found: TimeKind,
+    ) -> Result<TimeKind, LoadError> {
+        let (place, column) = (&self.place, &self.time.0);
+        time::common_kind(known, found).ok_or_else(|| LoadError::mixed_times(place, column))
+    }
+
     /// What to call the row with these two fields, as far as they can be read.
     fn row_id(&self, series: Option<&[u8]>, time: Option<&[u8]>) -> String {
         let mut scratch = String::new();
@@ -241,22 +255,22 @@ impl CopyColumns {
 
     fn bad_key(&self, column: &str, kind: &'static str, bytes: &[u8], row: String) -> LoadError {
         let (place, column) = (self.place.clone(), column.to_owned());
-        LoadError::Field { place, row, column, kind, bytes: bytes.len() }
+        CopyError::Field { place, row, column, kind, bytes: bytes.len() }.into()
     }
 
     /// What is wrong with a value, as an error about its row.
     fn bad_value(&self, bad: BadValue, row: String) -> LoadError {
         let column = &self.values[bad.column];
         let (place, name) = (self.place.clone(), column.name.clone());
-        match bad.why {
-            Unfit::Form { bytes } => {
-                LoadError::Field { place, row, column: name, kind: column.field.name(), bytes }
+        LoadError::from(match bad.why {
+            ValueError::Form { bytes } => {
+                CopyError::Field { place, row, column: name, kind: column.field.name(), bytes }
             }
-            Unfit::Length { found } => {
+            ValueError::Length { found } => {
                 let expected = column.width;
-                LoadError::Ragged { place, row, column: name, found, expected }
+                CopyError::Ragged { place, row, column: name, found, expected }
             }
-        }
+        })
     }
 }
 
@@ -265,12 +279,12 @@ impl CopyColumns {
 struct BadValue {
     /// Position among the value columns.
     column: usize,
-    why: Unfit,
+    why: ValueError,
 }
 
 /// Why the bytes of a field are no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unfit {
+enum ValueError {
     /// They do not have the form of the type.
     Form { bytes: usize },
     /// An array of another length than the others.

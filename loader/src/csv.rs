@@ -4,18 +4,19 @@
 //! `000001` keeps its zeros, and `NaN` or `NA` is a missing number rather than a reason to call a
 //! column text. What a column holds is decided by every row of every file, at the price of reading
 //! the files twice; nothing is guessed from a sample. How it is decided is in
-//! [`tally`](crate::tally).
+//! [`cell_counts`](crate::cell_counts).
 
 use crate::{
     LoadError,
-    assemble::Table,
+    cell_counts::CellCounts,
     columns::{Selection, TableColumn},
     files::SourceFile,
     filter::RowFilter,
-    progress::Tell,
+    progress::ProgressReporter,
+    record_batch_rows::{RecordBatchColumns, RecordBatchRows, batch_rows},
     request::Request,
-    tally::{Lines, Tally},
-    wide::{WideColumns, WideRows, batch_rows},
+    row_lines::RowLines,
+    table::Table,
 };
 use arrow::{
     array::AsArray,
@@ -26,16 +27,19 @@ use arrow::{
 use std::{fs::File, sync::Arc};
 
 /// Reads the files that `source.path` means.
-pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
+pub(crate) fn read(
+    request: &Request<'_>,
+    reporter: &mut ProgressReporter<'_>,
+) -> Result<Table, LoadError> {
     let Request { settings, required, files, .. } = *request;
     let header = header(&files[0])?;
     if header.is_empty() {
         return Err(LoadError::EmptyFile { path: files[0].path().to_path_buf() });
     }
-    let table = scan(request, &header, tell)?;
+    let table = scan(request, &header, reporter)?;
     let place = files[0].path().display().to_string();
     let chosen = Selection::choose(&table, settings, required, &place)?;
-    let columns = WideColumns {
+    let columns = RecordBatchColumns {
         series: chosen.series.map(|column| header[column].clone()),
         time: header[chosen.time].clone(),
         values: chosen.value_names(&table),
@@ -43,42 +47,42 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
     };
     let needed: Vec<usize> =
         chosen.series.into_iter().chain([chosen.time]).chain(chosen.values.clone()).collect();
-    let mut rows = WideRows::new(columns, RowFilter::new(settings)?);
+    let mut rows = RecordBatchRows::new(columns, RowFilter::new(settings)?);
     for file in files {
         rows.enter(&file.path().display().to_string());
         file.read(|| {
             for batch in open(file, &header, Some(needed.clone()))? {
                 rows.append(&batch.map_err(|source| broken(file, source))?)?;
-                tell.rows(rows.rows())?;
+                reporter.rows(rows.rows())?;
             }
             Ok(())
         })?;
     }
-    Table::from_wide(request, &table, chosen, rows)
+    Table::from_record_batches(request, &table, chosen, rows)
 }
 
 /// What each column holds, over all files.
 fn scan(
     request: &Request<'_>,
     header: &[String],
-    tell: &mut Tell<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<Vec<TableColumn>, LoadError> {
     let settings = request.settings;
     let keys = [settings.series_column(), Some(settings.time.as_str())];
     let is_value = |name: &String| !keys.contains(&Some(name.as_str()));
-    let mut tallies: Vec<Tally> =
-        header.iter().map(|name| Tally::new(is_value(name), &settings.na)).collect();
+    let mut counts: Vec<CellCounts> =
+        header.iter().map(|name| CellCounts::new(is_value(name), &settings.na)).collect();
     let mut all_rows = 0;
     for file in request.files {
         file.read(|| {
             let mut rows = 0;
             for batch in open(file, header, None)? {
                 let batch = batch.map_err(|source| broken(file, source))?;
-                for (tally, column) in tallies.iter_mut().zip(batch.columns()) {
-                    tally.add(column.as_string(), file, rows);
+                for (cells, column) in counts.iter_mut().zip(batch.columns()) {
+                    cells.add(column.as_string(), file, rows);
                 }
                 rows += batch.num_rows() as u64;
-                tell.ask()?;
+                reporter.check_interrupt()?;
             }
             all_rows += rows;
             Ok(())
@@ -91,8 +95,8 @@ fn scan(
         };
         return Err(LoadError::HeaderOnly { path });
     }
-    let lines = Lines::of(&tallies);
-    Ok(header.iter().zip(&tallies).map(|(name, tally)| tally.describe(name, &lines)).collect())
+    let lines = RowLines::of(counts.iter().filter_map(CellCounts::row_to_name));
+    Ok(header.iter().zip(&counts).map(|(name, cells)| cells.describe(name, &lines)).collect())
 }
 
 fn header(file: &SourceFile) -> Result<Vec<String>, LoadError> {
@@ -164,9 +168,9 @@ mod tests {
     fn read_text(text: &str, change: impl Fn(&mut SourceSettings)) -> Result<Panel, LoadError> {
         with_request(text, change, |request| {
             let go_on = &mut |_| ControlFlow::Continue(());
-            let tell = &mut Tell::new(go_on);
-            let table = read(request, tell)?;
-            Ok(table.into_panel(tell)?.panel)
+            let reporter = &mut ProgressReporter::new(go_on);
+            let table = read(request, reporter)?;
+            Ok(table.into_panel(reporter)?.panel)
         })
     }
 
@@ -183,7 +187,7 @@ mod tests {
                     asked.push(progress.rows);
                     ControlFlow::Break(())
                 };
-                read(request, &mut Tell::hasty(stop)).map(|_| ())
+                read(request, &mut ProgressReporter::eager(stop)).map(|_| ())
             },
         );
         assert!(matches!(read, Err(LoadError::Interrupted)));

@@ -3,6 +3,7 @@
 //! `place` is a file, a table or "the query", as the user would call it. Rows count from 1. No
 //! variant ever holds a connection string, so that no message can show a password.
 
+use crate::{cache_damage::CacheDamage, copy::CopyError};
 use millstream_data::PanelError;
 use millstream_postgres::PostgresError;
 use std::path::PathBuf;
@@ -314,48 +315,9 @@ pub enum LoadError {
     /// Whoever watches the progress asked to stop.
     #[error("interrupted while loading; nothing was kept")]
     Interrupted,
-    /// The row stream is not what the server's protocol allows.
-    #[error(
-        "{place}, row {row}: the COPY stream is broken: expected {expected}; is something between here and the server changing the data?"
-    )]
-    Protocol {
-        /// Table or query.
-        place: String,
-        /// The row, from 1.
-        row: u64,
-        /// What should have come.
-        expected: &'static str,
-    },
-    /// A field of the row stream does not have the form of its type.
-    #[error("{place}, {row}: column {column:?} is not a valid {kind} of {bytes} bytes")]
-    Field {
-        /// Table or query.
-        place: String,
-        /// The row, by number in a file and by its keys in a table.
-        row: String,
-        /// The column.
-        column: String,
-        /// The type it should have.
-        kind: &'static str,
-        /// How long it is.
-        bytes: usize,
-    },
-    /// Arrays of a column differ in length.
-    #[error(
-        "{place}, {row}: the array in column {column:?} has {found} elements and others have {expected}; a block of features needs one length, so pad it or leave the column out"
-    )]
-    Ragged {
-        /// Table or query.
-        place: String,
-        /// The row, by number in a file and by its keys in a table.
-        row: String,
-        /// The column.
-        column: String,
-        /// Elements of this array.
-        found: usize,
-        /// Elements of the first one.
-        expected: usize,
-    },
+    /// The row stream is not what was asked for.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// The cache folder cannot be written.
     #[error(
         "cannot write {path} in the panel cache; make it writable, point source.cache elsewhere, or switch the cache off with source.cache = \"\""
@@ -382,54 +344,9 @@ pub enum LoadError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A cached shard is not as it was written.
-    #[error(
-        "{path} is damaged: MiB {mib} does not have the checksum it was written with; run `millstream import` to write it again"
-    )]
-    Checksum {
-        /// The file.
-        path: PathBuf,
-        /// Which MiB of it, from 0.
-        mib: usize,
-    },
-    /// A cached shard has the wrong length.
-    #[error(
-        "{path} is damaged from MiB {mib} on: it has {found} bytes and was written with {expected}; run `millstream import` to write it again"
-    )]
-    Length {
-        /// The file.
-        path: PathBuf,
-        /// Which MiB the shorter of the two ends in, from 0.
-        mib: u64,
-        /// Its length.
-        found: u64,
-        /// The length it was written with.
-        expected: u64,
-    },
-    /// A cached shard is whole but is not a shard.
-    #[error("{path} is not a panel shard; run `millstream import` to write it again")]
-    NotAShard {
-        /// The file.
-        path: PathBuf,
-        /// What Arrow said.
-        source: arrow::error::ArrowError,
-    },
-    /// A manifest is there but is not one.
-    #[error("{path} is not a panel manifest; run `millstream import` to write it again")]
-    Manifest {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: serde_json::Error,
-    },
-    /// A manifest is not as it was written.
-    #[error(
-        "{path} is damaged: it does not have the checksum it was written with; run `millstream import` to write it again"
-    )]
-    ManifestChecksum {
-        /// The file.
-        path: PathBuf,
-    },
+    /// A cached panel is not as it was written.
+    #[error(transparent)]
+    Damage(#[from] CacheDamage),
     /// There is nothing to verify.
     #[error("no panel is cached for these settings in {path}; run `millstream import` first")]
     NoCache {
@@ -439,6 +356,10 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    pub(crate) fn mixed_times(place: &str, column: &str) -> Self {
+        LoadError::MixedTimes { place: place.to_owned(), column: column.to_owned() }
+    }
+
     /// Whether the settings are wrong, whatever the data are: another file or table would not help.
     /// What the settings ask of data that do not have it, a column for one, is about the data.
     #[must_use]
@@ -454,6 +375,12 @@ impl LoadError {
             _ => false,
         }
     }
+}
+
+/// An error and its causes in one line, for a warning: a person sees no chain of sources.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// To call off the wait for a server is to stop loading.

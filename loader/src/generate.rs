@@ -11,15 +11,15 @@
 
 use crate::{
     LoadError, SourceSettings,
-    assemble::Table,
     columns::{Content, Selection, TableColumn},
     filter::RowFilter,
     generate_size::Size,
-    progress::Tell,
+    progress::ProgressReporter,
+    record_batch_rows::ONE_SERIES,
     request::Request,
     rows::{RowStore, panel_value},
+    table::Table,
     time::{DAY, days_from_civil},
-    wide::ONE_SERIES,
 };
 use millstream_data::{ColumnKind, TimeKind, available_memory};
 use rand_chacha::{
@@ -49,7 +49,10 @@ mod stream {
 }
 
 /// Makes the table.
-pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
+pub(crate) fn read(
+    request: &Request<'_>,
+    reporter: &mut ProgressReporter<'_>,
+) -> Result<Table, LoadError> {
     let Request { settings, required, .. } = *request;
     let made = &settings.generate;
     check_share("generate.missing", made.missing)?;
@@ -86,9 +89,9 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
             }
             // To look at the clock costs as much as some of the values.
             made_rows += 1;
-            if made_rows.is_multiple_of(256) { tell.ask() } else { Ok(()) }
+            if made_rows.is_multiple_of(256) { reporter.check_interrupt() } else { Ok(()) }
         })?;
-        tell.rows(rows.rows())?;
+        reporter.rows(rows.rows())?;
     }
     Ok(Table {
         place: place.to_owned(),
@@ -103,7 +106,7 @@ pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, 
         known,
         times: None,
         left_out: chosen.left_out,
-        look: None,
+        table_state: None,
     })
 }
 

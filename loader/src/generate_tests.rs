@@ -20,8 +20,8 @@ fn panel(change: impl FnOnce(&mut SourceSettings)) -> Panel {
         warnings: &Warnings::default(),
     };
     let go_on = &mut |_| ControlFlow::Continue(());
-    let tell = &mut Tell::new(go_on);
-    read(&request, tell).unwrap().into_panel(tell).unwrap().panel
+    let reporter = &mut ProgressReporter::new(go_on);
+    read(&request, reporter).unwrap().into_panel(reporter).unwrap().panel
 }
 
 #[test]
@@ -63,8 +63,9 @@ fn a_share_is_a_share() {
         watch: false,
         warnings: &Warnings::default(),
     };
-    let error =
-        read(&request, &mut Tell::new(&mut |_| ControlFlow::Continue(()))).unwrap_err().to_string();
+    let error = read(&request, &mut ProgressReporter::new(&mut |_| ControlFlow::Continue(())))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("source.generate.missing = \"1.5\""), "{error}");
 }
 

@@ -30,9 +30,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod assemble;
 mod cache;
-mod causes;
+mod cache_damage;
+mod cache_folder;
+mod cell_counts;
 mod checksum;
 mod columns;
 mod copy;
@@ -41,29 +42,32 @@ mod decimal;
 mod error;
 mod files;
 mod filter;
-mod folder;
 mod generate;
 mod generate_size;
 mod loader;
 mod manifest;
-mod mapped;
-mod nearest;
-mod notes;
-mod offsets;
+mod mapped_file;
+mod nearest_name;
 mod order;
 mod parquet;
 mod postgres;
 mod progress;
+mod record_batch_rows;
 mod refresh;
 mod request;
+mod row_lines;
+mod row_warnings;
 mod rows;
 mod settings;
 mod shard_file;
-mod tally;
+mod table;
+mod text_number;
 mod time;
-mod wide;
+mod utc_offsets;
 
 pub use crate::{
+    cache_damage::CacheDamage,
+    copy::CopyError,
     error::LoadError,
     loader::{ImportReport, Loader, import, verify},
     postgres::{Columns, PostgresReader, copy_commands, server_version},
@@ -71,6 +75,9 @@ pub use crate::{
     refresh::Refresh,
     settings::{GenerateSettings, SourceKind, SourceSettings},
 };
+
+/// What goes wrong with a server, inside [`LoadError::Postgres`].
+pub use millstream_postgres::PostgresError;
 
 /// For `loader/fuzz` only.
 #[cfg(fuzzing)]

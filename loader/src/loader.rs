@@ -7,7 +7,7 @@ use crate::{
     LoadError, SourceKind, SourceSettings,
     cache::{CacheEntry, Cached},
     csv, files, generate, parquet, postgres,
-    progress::{LoadProgress, Observer, Tell},
+    progress::{LoadProgress, Observer, ProgressReporter},
     refresh::{Refresh, wants_anew},
     request::Request,
 };
@@ -123,28 +123,28 @@ impl Source for Loader {
             watch: !self.settings.cache.is_empty(),
             warnings: &self.warnings,
         };
-        let tell = &mut Tell::new(&mut self.progress);
+        let reporter = &mut ProgressReporter::new(&mut self.progress);
         let cache = CacheEntry::locate(&request)?;
         // What is to be read anew in any case may be damaged.
         let anew = self.refresh == Refresh::Always;
-        let cached = if anew { None } else { open(cache.as_ref(), tell)? };
+        let cached = if anew { None } else { open(cache.as_ref(), reporter)? };
         let replace = anew || cached.is_some();
         let usable = match cached {
             Some(cached)
                 if request.is_met_by(cached.panel.schema())
-                    && !wants_anew(&request, &cached, self.refresh, tell)? =>
+                    && !wants_anew(&request, &cached, self.refresh, reporter)? =>
             {
                 Some(cached)
             }
             _ => None,
         };
         let panel = match usable {
-            Some(Cached { panel, notes, .. }) => {
-                notes.say(&self.settings, &self.warnings)?;
-                tell.found(panel.rows());
+            Some(Cached { panel, row_warnings, .. }) => {
+                row_warnings.say(&self.settings, &self.warnings)?;
+                reporter.found(panel.rows());
                 panel
             }
-            None => read(&request, cache.as_ref(), replace, tell)?,
+            None => read(&request, cache.as_ref(), replace, reporter)?,
         };
         Ok(Some(panel))
     }
@@ -168,7 +168,7 @@ pub fn import(
     let watch = !settings.cache.is_empty();
     let request = Request { settings, required, files: &files, watch, warnings };
     let cache = CacheEntry::locate(&request)?;
-    let panel = read(&request, cache.as_ref(), true, &mut Tell::new(progress))?;
+    let panel = read(&request, cache.as_ref(), true, &mut ProgressReporter::new(progress))?;
     Ok(report(&panel, start, cache.as_ref()))
 }
 
@@ -176,7 +176,7 @@ pub fn import(
 /// `warnings`; when `progress` breaks, so does this.
 ///
 /// # Errors
-/// [`LoadError::Checksum`] or [`LoadError::Length`] for the first damage found, and
+/// [`LoadError::Damage`] for the first damage found, and
 /// [`LoadError::NoCache`] when nothing is cached for these settings.
 pub fn verify(
     settings: &SourceSettings,
@@ -189,9 +189,9 @@ pub fn verify(
     let files = files::find(settings, warnings)?;
     let cache =
         CacheEntry::locate(&Request { settings, required, files: &files, watch: false, warnings })?;
-    match open(cache.as_ref(), &mut Tell::new(progress))? {
-        Some(Cached { panel, notes, .. }) => {
-            notes.say(settings, warnings)?;
+    match open(cache.as_ref(), &mut ProgressReporter::new(progress))? {
+        Some(Cached { panel, row_warnings, .. }) => {
+            row_warnings.say(settings, warnings)?;
             Ok(report(&panel, start, cache.as_ref()))
         }
         None => Err(LoadError::NoCache { path: PathBuf::from(&settings.cache) }),
@@ -217,9 +217,12 @@ fn report(panel: &Panel, start: Instant, cache: Option<&CacheEntry>) -> ImportRe
 }
 
 /// Opens the cached panel, if there is a cache and one in it.
-fn open(cache: Option<&CacheEntry>, tell: &mut Tell<'_>) -> Result<Option<Cached>, LoadError> {
+fn open(
+    cache: Option<&CacheEntry>,
+    reporter: &mut ProgressReporter<'_>,
+) -> Result<Option<Cached>, LoadError> {
     match cache {
-        Some(cache) => cache.open(tell),
+        Some(cache) => cache.open(reporter),
         None => Ok(None),
     }
 }
@@ -229,18 +232,18 @@ fn read(
     request: &Request<'_>,
     cache: Option<&CacheEntry>,
     replace: bool,
-    tell: &mut Tell<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<Panel, LoadError> {
     let reserved = cache.map(CacheEntry::reserve).transpose()?;
     let table = match request.settings.kind {
-        SourceKind::Generate => generate::read(request, tell)?,
-        SourceKind::Csv => csv::read(request, tell)?,
-        SourceKind::Parquet => parquet::read(request, tell)?,
-        SourceKind::Postgres => postgres::read(request, tell)?,
+        SourceKind::Generate => generate::read(request, reporter)?,
+        SourceKind::Csv => csv::read(request, reporter)?,
+        SourceKind::Parquet => parquet::read(request, reporter)?,
+        SourceKind::Postgres => postgres::read(request, reporter)?,
     };
-    let loaded = table.into_panel(tell)?;
-    loaded.notes.say(request.settings, request.warnings)?;
-    tell.rows(loaded.panel.rows())?;
+    let loaded = table.into_panel(reporter)?;
+    loaded.row_warnings.say(request.settings, request.warnings)?;
+    reporter.rows(loaded.panel.rows())?;
     let Some((cache, folder)) = cache.zip(reserved) else { return Ok(loaded.panel) };
-    cache.write(&folder, loaded, replace, tell)
+    cache.write(&folder, loaded, replace, reporter)
 }

@@ -4,7 +4,10 @@
 //! manifest of this version is no cache. Its first line holds a checksum of all that follows, so
 //! that no byte of it can change unnoticed.
 
-use crate::{LoadError, folder::is_absent, notes::Notes, postgres::ReadRows};
+use crate::{
+    LoadError, cache_damage::CacheDamage, cache_folder::is_absent, postgres::ReadRows,
+    row_warnings::RowWarnings,
+};
 use millstream_data::{PanelSchema, plain_file};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -34,7 +37,8 @@ pub(crate) struct Manifest {
     pub(crate) schema: PanelSchema,
     pub(crate) shards: Vec<ShardFile>,
     /// What must be said about the rows whenever they are used.
-    pub(crate) notes: Notes,
+    #[serde(rename = "notes")]
+    pub(crate) row_warnings: RowWarnings,
     /// What was read of a database, to tell whether it has changed since.
     pub(crate) read: Option<ReadRows>,
     /// When the rows were read, in microseconds since 1970-01-01 UTC.
@@ -77,13 +81,13 @@ impl Manifest {
             Err(error) if is_absent(&error) => return Ok(None),
             Err(source) => return Err(LoadError::ReadCache { path, source }),
         };
-        let broken = |source| LoadError::Manifest { path: path.clone(), source };
+        let broken = |source| CacheDamage::Manifest { path: path.clone(), source };
         let Version { version } = serde_json::from_slice(&text).map_err(broken)?;
         if version != VERSION {
             return Ok(None);
         }
         if !is_whole(&text) {
-            return Err(LoadError::ManifestChecksum { path });
+            return Err(CacheDamage::ManifestChecksum { path }.into());
         }
         let manifest: Manifest = serde_json::from_slice(&text).map_err(broken)?;
         Ok(Some(manifest).filter(|manifest| manifest.key == key))
@@ -148,7 +152,7 @@ mod tests {
                 fingerprint: "0123".to_owned(),
             },
             shards: Vec::new(),
-            notes: Notes::default(),
+            row_warnings: RowWarnings::default(),
             read: None,
             created: 1_500_000_000_000_000,
         };

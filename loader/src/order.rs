@@ -7,7 +7,7 @@
 
 use crate::{
     LoadError,
-    progress::Tell,
+    progress::ProgressReporter,
     rows::{Chunk, RowStore},
 };
 use millstream_data::Shard;
@@ -22,7 +22,7 @@ pub(crate) fn into_shards(
     stores: Vec<RowStore>,
     width: usize,
     caseless: bool,
-    tell: &mut Tell<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<(Vec<String>, Vec<Shard>), LoadError> {
     let mut parts: Vec<(Vec<String>, Vec<Chunk>)> =
         stores.into_iter().map(RowStore::finish).collect();
@@ -43,13 +43,13 @@ pub(crate) fn into_shards(
         for code in part.iter_mut().flat_map(|chunk| &mut chunk.codes) {
             *code = ranks[*code as usize];
         }
-        tell.ask()?;
+        reporter.check_interrupt()?;
         chunks.append(&mut part);
     }
     // Tasks over ranges of a key come in the server's order of it, which need not be ours.
     chunks.sort_by_key(first_key);
     if !is_sorted(&chunks) {
-        permute(&mut chunks, series.len(), width, tell)?;
+        permute(&mut chunks, series.len(), width, reporter)?;
     }
     let shard = |chunk: Chunk| Shard::new(chunk.codes, chunk.times, chunk.values, width);
     Ok((series, chunks.into_iter().map(shard).collect()))
@@ -83,21 +83,21 @@ fn permute(
     chunks: &mut [Chunk],
     series: usize,
     width: usize,
-    tell: &mut Tell<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<(), LoadError> {
-    let mut sources = sources(chunks, series, tell)?;
+    let mut order = sorted_order(chunks, series, reporter)?;
     let mut moved = 0_usize;
-    let mut rows = Rows { starts: starts(chunks), chunks, width };
+    let mut rows = ChunkRows { starts: starts(chunks), chunks, width };
     let mut spare = vec![0.0; width];
-    for first in 0..sources.len() {
-        if sources[first] == first {
+    for first in 0..order.len() {
+        if order[first] == first {
             continue;
         }
         let (code, time) = rows.take(first, &mut spare);
         let mut hole = first;
         loop {
             // A row that is in its place is one whose source is itself.
-            let source = std::mem::replace(&mut sources[hole], hole);
+            let source = std::mem::replace(&mut order[hole], hole);
             if source == first {
                 rows.put(hole, code, time, &spare);
                 break;
@@ -106,7 +106,7 @@ fn permute(
             hole = source;
             moved += 1;
             if moved.is_multiple_of(ASK_EVERY) {
-                tell.ask()?;
+                reporter.check_interrupt()?;
             }
         }
     }
@@ -116,7 +116,11 @@ fn permute(
 /// For every place in the sorted panel, the number of the row that belongs there: rows counted out
 /// by series, then sorted by time within each. This is all the memory that sorting takes, so it is
 /// kept to a word a row.
-fn sources(chunks: &[Chunk], series: usize, tell: &mut Tell<'_>) -> Result<Vec<usize>, LoadError> {
+fn sorted_order(
+    chunks: &[Chunk],
+    series: usize,
+    reporter: &mut ProgressReporter<'_>,
+) -> Result<Vec<usize>, LoadError> {
     let mut ends = vec![0; series];
     for code in chunks.iter().flat_map(|chunk| &chunk.codes) {
         ends[*code as usize] += 1;
@@ -126,13 +130,13 @@ fn sources(chunks: &[Chunk], series: usize, tell: &mut Tell<'_>) -> Result<Vec<u
         // For now, where the next row of the series goes.
         rows += std::mem::replace(end, rows);
     }
-    let mut sources = vec![0; rows];
+    let mut order = vec![0; rows];
     let codes = chunks.iter().flat_map(|chunk| &chunk.codes);
     for (row, code) in codes.enumerate() {
         if row.is_multiple_of(ASK_EVERY) {
-            tell.ask()?;
+            reporter.check_interrupt()?;
         }
-        sources[ends[*code as usize]] = row;
+        order[ends[*code as usize]] = row;
         ends[*code as usize] += 1;
     }
     let starts = starts(chunks);
@@ -144,27 +148,27 @@ fn sources(chunks: &[Chunk], series: usize, tell: &mut Tell<'_>) -> Result<Vec<u
     let mut start = 0;
     for end in ends {
         keys.clear();
-        keys.extend(sources[start..end].iter().map(|row| (time(*row), *row)));
+        keys.extend(order[start..end].iter().map(|row| (time(*row), *row)));
         if !keys.is_sorted() {
             keys.sort_unstable();
             let sorted = keys.iter().map(|(_, row)| *row);
-            sources[start..end].iter_mut().zip(sorted).for_each(|(to, row)| *to = row);
+            order[start..end].iter_mut().zip(sorted).for_each(|(to, row)| *to = row);
         }
         start = end;
-        tell.ask()?;
+        reporter.check_interrupt()?;
     }
-    Ok(sources)
+    Ok(order)
 }
 
 /// The rows of all chunks, numbered as if they were one.
-struct Rows<'a> {
+struct ChunkRows<'a> {
     chunks: &'a mut [Chunk],
     /// Number of the first row of each chunk.
     starts: Vec<usize>,
     width: usize,
 }
 
-impl Rows<'_> {
+impl ChunkRows<'_> {
     fn take(&self, row: usize, values: &mut [f32]) -> (u32, i64) {
         let (chunk, row) = locate(&self.starts, row);
         let chunk = &self.chunks[chunk];
@@ -235,7 +239,7 @@ mod tests {
 
     fn sorted_shards(stores: Vec<RowStore>) -> (Vec<String>, Vec<Shard>) {
         let go_on = &mut |_| ControlFlow::Continue(());
-        into_shards(stores, 2, false, &mut Tell::new(go_on)).unwrap()
+        into_shards(stores, 2, false, &mut ProgressReporter::new(go_on)).unwrap()
     }
 
     #[test]
@@ -250,7 +254,12 @@ mod tests {
                 asked += 1;
                 if asked == at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            let sorted = into_shards(stores(&rows, 1, 100_000), 2, false, &mut Tell::hasty(stop));
+            let sorted = into_shards(
+                stores(&rows, 1, 100_000),
+                2,
+                false,
+                &mut ProgressReporter::eager(stop),
+            );
             assert!(matches!(sorted, Err(LoadError::Interrupted)));
             assert_eq!(asked, at);
         }

@@ -5,13 +5,13 @@
 
 use crate::{
     LoadError, SourceSettings,
-    assemble::Table,
     columns::{Content, EMPTY, Selection, TableColumn},
     files::SourceFile,
     filter::RowFilter,
-    progress::Tell,
+    progress::ProgressReporter,
+    record_batch_rows::{RecordBatchColumns, RecordBatchRows, batch_rows},
     request::Request,
-    wide::{WideColumns, WideRows, batch_rows},
+    table::Table,
 };
 use arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
 use millstream_data::ColumnKind;
@@ -26,33 +26,36 @@ use parquet::{
 use std::{fs::File, sync::Arc};
 
 /// Reads the files that `source.path` means.
-pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
+pub(crate) fn read(
+    request: &Request<'_>,
+    reporter: &mut ProgressReporter<'_>,
+) -> Result<Table, LoadError> {
     let Request { settings, required, files, .. } = *request;
     let table = files[0].read(|| Ok(describe(open(&files[0])?.schema())))?;
     let place = files[0].path().display().to_string();
     let chosen = Selection::choose(&table, settings, required, &place)?;
-    let columns = WideColumns {
+    let columns = RecordBatchColumns {
         series: chosen.series.map(|column| table[column].name.clone()),
         time: table[chosen.time].name.clone(),
         values: chosen.value_names(&table),
         na: Vec::new(),
     };
     let names = columns.values.clone();
-    let mut rows = WideRows::new(columns, RowFilter::new(settings)?);
+    let mut rows = RecordBatchRows::new(columns, RowFilter::new(settings)?);
     // The names, exactly, and the rules of the first file: a text column of a later file that is
     // called like a feature must not be read as numbers.
     let same = SourceSettings { features: names, ..settings.clone() };
     for file in files {
-        file.read(|| read_file(file, &same, &mut rows, tell))?;
+        file.read(|| read_file(file, &same, &mut rows, reporter))?;
     }
-    Table::from_wide(request, &table, chosen, rows)
+    Table::from_record_batches(request, &table, chosen, rows)
 }
 
 fn read_file(
     file: &SourceFile,
     settings: &SourceSettings,
-    rows: &mut WideRows,
-    tell: &mut Tell<'_>,
+    rows: &mut RecordBatchRows,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<(), LoadError> {
     let place = file.path().display().to_string();
     rows.enter(&place);
@@ -65,7 +68,7 @@ fn read_file(
     for batch in reader.map_err(|source| broken(file, source))? {
         let batch = batch.map_err(|source| broken(file, source.into()))?;
         rows.append(&batch)?;
-        tell.rows(rows.rows())?;
+        reporter.rows(rows.rows())?;
     }
     Ok(())
 }

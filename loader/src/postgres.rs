@@ -20,18 +20,17 @@ mod where_condition;
 mod worker;
 mod worker_pool;
 
-pub(crate) use freshness::{Freshness, Look, ReadRows, freshness};
+pub(crate) use freshness::{Freshness, ReadRows, TableState, freshness};
 pub use reader::{Columns, PostgresReader};
 pub(crate) use where_condition::check as check_condition;
 
 use crate::{
     LoadError, SourceSettings,
-    assemble::Table,
-    causes::chain,
-    copy::packed::common_kind,
-    progress::{TICK, Tell},
+    error::chain,
+    progress::{ProgressReporter, TICK},
     request::Request,
     rows::RowStore,
+    table::Table,
 };
 use interruptible::interruptible;
 use millstream_data::TimeKind;
@@ -75,11 +74,14 @@ fn server(settings: &SourceSettings, warnings: &Warnings) -> Result<Server, Load
 }
 
 /// Reads the table or query.
-pub(crate) fn read(request: &Request<'_>, tell: &mut Tell<'_>) -> Result<Table, LoadError> {
+pub(crate) fn read(
+    request: &Request<'_>,
+    reporter: &mut ProgressReporter<'_>,
+) -> Result<Table, LoadError> {
     let server = server(request.settings, request.warnings)?;
     let mut restarts = 0;
     loop {
-        match attempt(&server, request, restarts > 0, tell) {
+        match attempt(&server, request, restarts > 0, reporter) {
             Ok(table) => return Ok(table),
             Err(AttemptError::Failed(error)) => return Err(error),
             Err(AttemptError::SnapshotLost(error)) if restarts < RESTARTS => {
@@ -146,7 +148,7 @@ fn attempt(
     server: &Server,
     request: &Request<'_>,
     again: bool,
-    tell: &mut Tell<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<Table, AttemptError> {
     let Request { settings, required, .. } = *request;
     let mut pool = WorkerPool::start(ReadJob {
@@ -157,11 +159,11 @@ fn attempt(
         wait_for_server: again,
         watch: request.watch,
     });
-    let read = collect(&mut pool, server, tell);
+    let read = collect(&mut pool, server, reporter);
     // Whoever asked to stop is not kept waiting for a server that is silent.
     let mut urgent = matches!(read, Err(AttemptError::Failed(LoadError::Interrupted)));
     pool.end(&mut || {
-        urgent = urgent || tell.ask().is_err();
+        urgent = urgent || reporter.check_interrupt().is_err();
         urgent
     });
     let Read { plan, rows, time_kind } = read?;
@@ -169,7 +171,7 @@ fn attempt(
     let loaded: Vec<String> = rows.iter().flat_map(RowStore::names).cloned().collect();
     let known = match plan.filter.absent(&loaded).is_empty() {
         true => Vec::new(),
-        false => interruptible(server.clone(), tell, |server| {
+        false => interruptible(server.clone(), reporter, |server| {
             Ok(series_names::series_names(server, &plan.columns, settings))
         })?,
     };
@@ -188,7 +190,7 @@ fn attempt(
         filter: Arc::clone(&plan.filter),
         times: None,
         left_out: plan.left_out.clone(),
-        look: plan.state.clone(),
+        table_state: plan.state.clone(),
     })
 }
 
@@ -196,7 +198,7 @@ fn attempt(
 fn collect(
     pool: &mut WorkerPool,
     server: &Server,
-    tell: &mut Tell<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<Read, AttemptError> {
     let mut plan: Option<Arc<ReadPlan>> = None;
     let mut stores: Vec<Option<RowStore>> = Vec::new();
@@ -218,7 +220,7 @@ fn collect(
             }
             Some(Event::Rows(task, TaskRows::All(rows, kind))) => {
                 if let (Some(kind), Some(plan)) = (kind, &plan) {
-                    time_kind = Some(common_kind(time_kind, kind, &plan.columns)?);
+                    time_kind = Some(plan.columns.common_kind(time_kind, kind)?);
                 }
                 stores[task] = Some(rows);
             }
@@ -232,7 +234,7 @@ fn collect(
         }
         let (rows, bytes) = pool.received();
         let expected = plan.as_ref().and_then(|plan| plan.tasks.rows);
-        tell.progress(rows, expected, Some(bytes))?;
+        reporter.progress(rows, expected, Some(bytes))?;
     }
     let plan = plan.expect("tasks are done after the plan is made");
     Ok(Read { plan, rows: stores.into_iter().flatten().collect(), time_kind })

@@ -48,73 +48,71 @@ pub type Observer<'a> = dyn FnMut(LoadProgress) -> ControlFlow<()> + 'a;
 /// The longest that work goes on without asking whether to stop.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// What a reader tells the observer, and is told.
-pub(crate) struct Tell<'a> {
+/// Reports progress to the observer, and tells readers when that wants to stop.
+pub(crate) struct ProgressReporter<'a> {
     observer: &'a mut Observer<'a>,
     last: LoadProgress,
-    asked: Instant,
+    reported: Instant,
     every: Duration,
 }
 
-impl<'a> Tell<'a> {
+impl<'a> ProgressReporter<'a> {
     pub(crate) fn new(observer: &'a mut Observer<'a>) -> Self {
         let last = LoadProgress { rows: 0, expected: None, bytes: None, origin: Origin::Source };
-        Tell { observer, last, asked: Instant::now(), every: TICK }
+        ProgressReporter { observer, last, reported: Instant::now(), every: TICK }
     }
 
     /// One that does not look at the clock before it asks.
     #[cfg(test)]
-    pub(crate) fn hasty(observer: &'a mut Observer<'a>) -> Self {
-        let mut tell = Tell::new(observer);
-        tell.every = Duration::ZERO;
-        tell
+    pub(crate) fn eager(observer: &'a mut Observer<'a>) -> Self {
+        ProgressReporter { every: Duration::ZERO, ..ProgressReporter::new(observer) }
     }
 
-    /// Tells how far the source has been read.
+    /// Reports how far the source has been read.
     pub(crate) fn progress(
         &mut self,
         rows: u64,
         expected: Option<u64>,
         bytes: Option<u64>,
     ) -> Result<(), LoadError> {
-        self.tell(LoadProgress { rows, expected, bytes, origin: Origin::Source })
+        self.report(LoadProgress { rows, expected, bytes, origin: Origin::Source })
     }
 
-    /// Tells how many of all rows have been written to the cache.
+    /// Reports how many of all rows have been written to the cache.
     pub(crate) fn written(&mut self, rows: u64, all: u64) -> Result<(), LoadError> {
         let (expected, bytes) = (Some(all), None);
-        self.tell(LoadProgress { rows, expected, bytes, origin: Origin::Writing })
+        self.report(LoadProgress { rows, expected, bytes, origin: Origin::Writing })
     }
 
-    /// Tells how many of all rows of a cached panel have been checked, now and then.
+    /// Reports how many of all rows of a cached panel have been checked, now and then.
     pub(crate) fn checked(&mut self, rows: u64, all: u64) -> Result<(), LoadError> {
         let (expected, bytes) = (Some(all), None);
         self.last = LoadProgress { rows, expected, bytes, origin: Origin::Cache };
-        self.ask()
+        self.check_interrupt()
     }
 
-    /// Tells that a cached panel is used. It is there, so to stop now would save nothing.
+    /// Reports that a cached panel is used. It is there, so to stop now would save nothing.
     pub(crate) fn found(&mut self, rows: u64) {
         let (expected, bytes) = (Some(rows), None);
-        let _ = self.tell(LoadProgress { rows, expected, bytes, origin: Origin::Cache });
+        let _ = self.report(LoadProgress { rows, expected, bytes, origin: Origin::Cache });
     }
 
-    /// Tells how many rows have been read.
+    /// Reports how many rows have been read.
     pub(crate) fn rows(&mut self, rows: u64) -> Result<(), LoadError> {
         self.progress(rows, None, None)
     }
 
     /// Asks whether to go on, if that was not asked a moment ago: for work in small steps that has
     /// no other progress to tell.
-    pub(crate) fn ask(&mut self) -> Result<(), LoadError> {
-        match self.asked.elapsed() < self.every {
+    pub(crate) fn check_interrupt(&mut self) -> Result<(), LoadError> {
+        match self.reported.elapsed() < self.every {
             true => Ok(()),
-            false => self.tell(self.last),
+            false => self.report(self.last),
         }
     }
 
-    fn tell(&mut self, progress: LoadProgress) -> Result<(), LoadError> {
-        (self.last, self.asked) = (progress, Instant::now());
+    fn report(&mut self, progress: LoadProgress) -> Result<(), LoadError> {
+        (self.last, self.reported) = (progress, Instant::now());
         match (self.observer)(progress) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(LoadError::Interrupted),

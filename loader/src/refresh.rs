@@ -6,9 +6,9 @@
 use crate::{
     LoadError, SourceKind,
     cache::Cached,
-    causes::chain,
+    error::chain,
     postgres::{self, Freshness},
-    progress::Tell,
+    progress::ProgressReporter,
     request::Request,
 };
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) fn wants_anew(
     request: &Request<'_>,
     cached: &Cached,
     refresh: Refresh,
-    tell: &mut Tell<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<bool, LoadError> {
     let Request { settings, warnings, .. } = *request;
     let Some(read) = cached.read.as_ref().filter(|_| settings.kind == SourceKind::Postgres) else {
@@ -47,7 +47,7 @@ pub(crate) fn wants_anew(
         let age = spell(cached.age());
         warnings.warn(format!("the cached rows of {place} were read {age} ago, and {what}"));
     };
-    Ok(match postgres::freshness(settings, read, warnings, tell) {
+    Ok(match postgres::freshness(settings, read, warnings, reporter) {
         Ok(Freshness::Same) => false,
         Ok(Freshness::Elsewhere(what)) => {
             warn(&format!("{what}; they are read anew"));

@@ -4,10 +4,11 @@
 
 use crate::{
     LoadError,
+    cache_damage::CacheDamage,
+    cache_folder::Shared,
     checksum::{ChecksumWriter, first_damaged},
-    folder::Shared,
     manifest::ShardFile,
-    mapped,
+    mapped_file,
 };
 use arrow::{
     array::RecordBatch,
@@ -70,20 +71,20 @@ pub(crate) fn open(
         let file = plain_file::open(&path)?;
         let found = file.metadata()?.len();
         let whole = found == entry.bytes;
-        Ok((found, if whole { Some(mapped::map(&file, shared)?) } else { None }))
+        Ok((found, if whole { Some(mapped_file::map(&file, shared)?) } else { None }))
     };
     let buffer = match map() {
         Ok((_, Some(buffer))) => buffer,
         Ok((found, None)) => {
             let (mib, expected) = (found.min(entry.bytes) >> 20, entry.bytes);
-            return Err(LoadError::Length { path, mib, found, expected });
+            return Err(CacheDamage::Length { path, mib, found, expected }.into());
         }
         Err(source) => return Err(LoadError::ReadCache { path, source }),
     };
     if let Some(mib) = first_damaged(&buffer, &entry.checksums) {
-        return Err(LoadError::Checksum { path, mib });
+        return Err(CacheDamage::Checksum { path, mib }.into());
     }
-    decode(&buffer).map_err(|source| LoadError::NotAShard { path, source })
+    decode(&buffer).map_err(|source| CacheDamage::NotAShard { path, source }.into())
 }
 
 /// The only record batch of an IPC file, sharing the buffer's memory.
@@ -118,7 +119,7 @@ fn decode(file: &Buffer) -> Result<RecordBatch, ArrowError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::Partial;
+    use crate::cache_folder::Partial;
     use arrow::array::{Array, AsArray};
 
     fn shared(dir: &Path) -> Shared {

@@ -27,6 +27,18 @@ pub(crate) fn parse(text: &str) -> Option<(i64, TimeKind)> {
     Some((day + parse_clock(clock.as_bytes())?, TimeKind::Timestamp))
 }
 
+/// What times are of which some are of one kind and some of another: dates among timestamps are
+/// midnights, dates among numbers (`None`) are a mistake.
+pub(crate) fn common_kind(known: Option<TimeKind>, found: TimeKind) -> Option<TimeKind> {
+    match known {
+        Some(known) if known == found => Some(found),
+        Some(TimeKind::Integer) => None,
+        Some(_) if found == TimeKind::Integer => None,
+        Some(_) => Some(TimeKind::Timestamp),
+        None => Some(found),
+    }
+}
+
 /// Whether a time that [`parse`] reads says how far it is from UTC.
 pub(crate) fn has_offset(text: &str) -> bool {
     let clock = text.trim().as_bytes().get(10..).unwrap_or_default();

@@ -4,8 +4,8 @@
 //! lower bound of each), and the elements as fields.
 
 use super::{
-    Unfit,
-    cursor::{Cursor, Cut},
+    ValueError,
+    cursor::{Cursor, CursorError},
     fields::Scalar,
 };
 
@@ -14,12 +14,12 @@ pub(super) fn elements(
     bytes: &[u8],
     width: usize,
     mut take: impl FnMut(usize, Option<&[u8]>) -> Option<()>,
-) -> Result<(), Unfit> {
-    let bad = Unfit::Form { bytes: bytes.len() };
+) -> Result<(), ValueError> {
+    let bad = ValueError::Form { bytes: bytes.len() };
     let mut cursor = Cursor::new(bytes);
     let length = dimensions(&mut cursor).map_err(|_| bad)?;
     if length != width {
-        return Err(Unfit::Length { found: length });
+        return Err(ValueError::Length { found: length });
     }
     for position in 0..length {
         let element = cursor.field().map_err(|_| bad)?;
@@ -29,7 +29,7 @@ pub(super) fn elements(
 }
 
 /// The numbers of an array into the cells of a row; NULLs are NaN.
-pub(super) fn fill(bytes: &[u8], scalar: Scalar, cells: &mut [f32]) -> Result<(), Unfit> {
+pub(super) fn fill(bytes: &[u8], scalar: Scalar, cells: &mut [f32]) -> Result<(), ValueError> {
     elements(bytes, cells.len(), |position, element| {
         if let Some(element) = element {
             cells[position] = scalar.decode(element)?;
@@ -39,16 +39,16 @@ pub(super) fn fill(bytes: &[u8], scalar: Scalar, cells: &mut [f32]) -> Result<()
 }
 
 /// Reads the dimensions; an array of none is empty.
-fn dimensions(cursor: &mut Cursor<'_>) -> Result<usize, Cut> {
+fn dimensions(cursor: &mut Cursor<'_>) -> Result<usize, CursorError> {
     let mut word = || cursor.array().map(i32::from_be_bytes);
     let (count, _has_nulls, _element) = (word()?, word()?, word()?);
     match count {
         0 => Ok(0),
         1 => {
             let (length, _lower_bound) = (word()?, word()?);
-            usize::try_from(length).map_err(|_| Cut::Malformed("a length"))
+            usize::try_from(length).map_err(|_| CursorError::Malformed("a length"))
         }
-        _ => Err(Cut::Malformed("one dimension")),
+        _ => Err(CursorError::Malformed("one dimension")),
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
         bytes
     }
 
-    fn check(bytes: &[u8], expected: Result<[f32; 2], Unfit>) {
+    fn check(bytes: &[u8], expected: Result<[f32; 2], ValueError>) {
         let mut cells = [f32::NAN; 2];
         let found = fill(bytes, Scalar::Float4, &mut cells).map(|()| cells.map(f32::to_bits));
         assert_eq!(found, expected.map(|cells| cells.map(f32::to_bits)));
@@ -80,9 +80,9 @@ mod tests {
     fn only_one_dimension_of_the_right_length_is_taken() {
         let whole = array(&[2], &[Some(1.5), None]);
         check(&whole, Ok([1.5, f32::NAN]));
-        check(&array(&[3], &[None; 3]), Err(Unfit::Length { found: 3 }));
-        check(&array(&[], &[]), Err(Unfit::Length { found: 0 }));
-        let form = |bytes: &[u8]| Err(Unfit::Form { bytes: bytes.len() });
+        check(&array(&[3], &[None; 3]), Err(ValueError::Length { found: 3 }));
+        check(&array(&[], &[]), Err(ValueError::Length { found: 0 }));
+        let form = |bytes: &[u8]| Err(ValueError::Form { bytes: bytes.len() });
         let square = array(&[1, 2], &[None; 2]);
         check(&square, form(&square));
         for end in 0..whole.len() {

@@ -8,7 +8,7 @@ pub(crate) struct Cursor<'a> {
 
 /// Why bytes could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum CursorError {
     /// More of them are needed.
     Incomplete,
     /// They are not of the format; what was expected.
@@ -30,30 +30,30 @@ impl<'a> Cursor<'a> {
         self.rest = rest;
     }
 
-    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Cut> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Cut::Incomplete)?;
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], CursorError> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(CursorError::Incomplete)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Cut> {
-        let (taken, rest) = self.rest.split_first_chunk().ok_or(Cut::Incomplete)?;
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], CursorError> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or(CursorError::Incomplete)?;
         self.rest = rest;
         Ok(*taken)
     }
 
     /// The bytes of a field; `None` for NULL.
-    pub(crate) fn field(&mut self) -> Result<Option<&'a [u8]>, Cut> {
+    pub(crate) fn field(&mut self) -> Result<Option<&'a [u8]>, CursorError> {
         match i32::from_be_bytes(self.array()?) {
             -1 => Ok(None),
             // What the server itself allows for a field.
             length @ 0..=0x3fff_ffff => self.take(length as usize).map(Some),
-            _ => Err(Cut::Malformed("a field length of at most 1 GiB")),
+            _ => Err(CursorError::Malformed("a field length of at most 1 GiB")),
         }
     }
 
     /// Reads `count` fields and keeps nothing.
-    pub(crate) fn skip(&mut self, count: usize) -> Result<(), Cut> {
+    pub(crate) fn skip(&mut self, count: usize) -> Result<(), CursorError> {
         (0..count).try_for_each(|_| self.field().map(drop))
     }
 }

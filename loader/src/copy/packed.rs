@@ -4,12 +4,12 @@
 //! side by side are decoded as a run, and `float4`, what most features are, eight at a time.
 
 use super::{
-    BadValue, CopyColumns, DecodeRow, Stop, Unfit, array,
-    cursor::{Cursor, Cut},
+    BadValue, CopyColumns, DecodeRow, RowError, ValueError, array,
+    cursor::{Cursor, CursorError},
     fields::{BadTime, Scalar, ValueField},
     key::KeyField,
 };
-use crate::{LoadError, filter::RowFilter, rows::RowStore, time, wide::ONE_SERIES};
+use crate::{LoadError, filter::RowFilter, record_batch_rows::ONE_SERIES, rows::RowStore, time};
 use millstream_data::TimeKind;
 use std::sync::Arc;
 
@@ -38,13 +38,13 @@ struct Run {
 
 /// Why a row was not filled.
 enum Unfilled {
-    Cut(Cut),
+    Cursor(CursorError),
     Bad(BadValue),
 }
 
-impl From<Cut> for Unfilled {
-    fn from(cut: Cut) -> Self {
-        Unfilled::Cut(cut)
+impl From<CursorError> for Unfilled {
+    fn from(error: CursorError) -> Self {
+        Unfilled::Cursor(error)
     }
 }
 
@@ -90,36 +90,17 @@ impl PackedRows {
         Ok(self.store.code(name))
     }
 
-    /// Only a text column can change its mind; dates among timestamps are midnights.
+    /// Only a text column can change its mind.
     fn meet_kind(&mut self, found: TimeKind) -> Result<(), LoadError> {
-        let kind = common_kind(self.time_kind, found, &self.columns)?;
+        let kind = self.columns.common_kind(self.time_kind, found)?;
         self.filter.check_kind(kind)?;
         self.time_kind = Some(kind);
         Ok(())
     }
 }
 
-/// What times are that are of both kinds.
-pub(crate) fn common_kind(
-    known: Option<TimeKind>,
-    found: TimeKind,
-    columns: &CopyColumns,
-) -> Result<TimeKind, LoadError> {
-    match known {
-        None => Ok(found),
-        Some(known) if known == found => Ok(known),
-        Some(known) if known != TimeKind::Integer && found != TimeKind::Integer => {
-            Ok(TimeKind::Timestamp)
-        }
-        Some(_) => {
-            let (place, column) = (columns.place.clone(), columns.time.0.clone());
-            Err(LoadError::MixedTimes { place, column })
-        }
-    }
-}
-
 impl DecodeRow for PackedRows {
-    fn row(&mut self, fields: &mut Cursor<'_>) -> Result<(), Stop> {
+    fn row(&mut self, fields: &mut Cursor<'_>) -> Result<(), RowError> {
         let columns = &*self.columns;
         let series = if columns.series.is_some() { fields.field()? } else { None };
         let time = fields.field()?;
@@ -136,7 +117,7 @@ impl DecodeRow for PackedRows {
             };
             match self.store.append(code, at, |cells| fill(&self.runs, fields, cells)) {
                 Ok(()) => {}
-                Err(Unfilled::Cut(cut)) => return Err(cut.into()),
+                Err(Unfilled::Cursor(error)) => return Err(error.into()),
                 Err(Unfilled::Bad(bad)) => {
                     let row = self.columns.row_id(series, time);
                     return Err(self.columns.bad_value(bad, row).into());
@@ -230,7 +211,7 @@ fn scalars(
             None => f32::NAN,
             Some(bytes) => scalar.decode(bytes).ok_or(Unfilled::Bad(BadValue {
                 column: run.first + done,
-                why: Unfit::Form { bytes: bytes.len() },
+                why: ValueError::Form { bytes: bytes.len() },
             }))?,
         };
         cells.push(value);

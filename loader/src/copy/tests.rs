@@ -68,8 +68,8 @@ fn decode(pieces: &[&[u8]]) -> Result<Vec<(u32, i64, Vec<u32>)>, LoadError> {
     }
     let (rows, _) = decoder.finish()?.finish();
     let go_on = &mut |_| std::ops::ControlFlow::Continue(());
-    let tell = &mut crate::progress::Tell::new(go_on);
-    let (_, shards) = order::into_shards(vec![rows], 3, false, tell).unwrap();
+    let reporter = &mut crate::progress::ProgressReporter::new(go_on);
+    let (_, shards) = order::into_shards(vec![rows], 3, false, reporter).unwrap();
     Ok(shards
         .iter()
         .flat_map(|shard| {

@@ -5,11 +5,11 @@
 //! value for (the infinities) are null, but in the time column they are an error.
 
 use super::{
-    BadValue, CopyColumns, DecodeRow, Stop, Unfit, ValueColumn, array,
+    BadValue, CopyColumns, DecodeRow, RowError, ValueColumn, ValueError, array,
     cursor::Cursor,
     fields::{self, IntegerField, Scalar, TimeField, ValueField, fixed},
     numeric::numeric,
-    packed::{bad_time, common_kind},
+    packed::bad_time,
 };
 use crate::filter::RowFilter;
 use arrow::{
@@ -96,7 +96,7 @@ impl TypedRows {
 }
 
 impl DecodeRow for TypedRows {
-    fn row(&mut self, fields: &mut Cursor<'_>) -> Result<(), Stop> {
+    fn row(&mut self, fields: &mut Cursor<'_>) -> Result<(), RowError> {
         // Builders take nothing back, so the row must be there as a whole.
         let mut ahead = *fields;
         ahead.skip(self.columns.fields())?;
@@ -107,7 +107,7 @@ impl DecodeRow for TypedRows {
         let at = match time.map(|bytes| (bytes, columns.time.1.decode(bytes))) {
             Some((_, Ok((at, kind)))) => {
                 if self.time_kind != Some(kind) {
-                    let kind = common_kind(self.time_kind, kind, columns)?;
+                    let kind = columns.common_kind(self.time_kind, kind)?;
                     self.filter.check_kind(kind)?;
                     self.time_kind = Some(kind);
                 }
@@ -210,11 +210,11 @@ impl ValueBuilder {
         }
     }
 
-    fn append(&mut self, bytes: Option<&[u8]>) -> Result<(), Unfit> {
+    fn append(&mut self, bytes: Option<&[u8]>) -> Result<(), ValueError> {
         match (self, bytes) {
             (ValueBuilder::Scalar(builder), bytes) => {
                 let length = bytes.map_or(0, <[u8]>::len);
-                builder.append(bytes).ok_or(Unfit::Form { bytes: length })
+                builder.append(bytes).ok_or(ValueError::Form { bytes: length })
             }
             (ValueBuilder::Array(_, width, builder), None) => {
                 builder.values().append_nulls(*width);

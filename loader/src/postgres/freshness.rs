@@ -24,7 +24,7 @@ use crate::{
     LoadError, SourceSettings,
     copy::{CopyColumns, fields::TimeField, key::KeyField},
     filter::RowFilter,
-    progress::Tell,
+    progress::ProgressReporter,
     time,
 };
 use millstream_data::TimeKind;
@@ -41,7 +41,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What a table is, as far as a look at it tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Look {
+pub(crate) struct TableState {
     context: Context,
     /// Names and types.
     columns: Vec<String>,
@@ -78,7 +78,8 @@ pub(crate) struct ReadRows {
     pub(crate) newest: i64,
     pub(crate) kind: TimeKind,
     /// What the table was just before.
-    pub(crate) look: Look,
+    #[serde(rename = "look")]
+    pub(crate) state: TableState,
 }
 
 /// What became of a table since its rows were read.
@@ -97,7 +98,10 @@ pub(crate) enum Freshness {
 
 /// Looks at what the settings name, outside of any transaction. What the server does not tell is
 /// left out.
-pub(super) fn look(session: &mut Session, settings: &SourceSettings) -> Result<Look, LoadError> {
+pub(super) fn table_state(
+    session: &mut Session,
+    settings: &SourceSettings,
+) -> Result<TableState, LoadError> {
     let relation = select::relation(settings)?;
     let mut ask = |sql: &str| -> Vec<Option<String>> {
         let rows = session.text_rows(sql, "say what it is");
@@ -117,7 +121,7 @@ pub(super) fn look(session: &mut Session, settings: &SourceSettings) -> Result<L
         &format!("describe {}", relation.place),
     )?;
     let column = |column: &Column| format!("{} {}", column.name(), column.type_());
-    Ok(Look {
+    Ok(TableState {
         context: Context {
             system: of(&system, 0),
             database: of(&context, 0),
@@ -165,10 +169,10 @@ pub(crate) fn freshness(
     settings: &SourceSettings,
     read: &ReadRows,
     warnings: &Warnings,
-    tell: &mut Tell<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<Freshness, LoadError> {
     let server = server(settings, warnings)?.with_connect_timeout(CONNECT_TIMEOUT);
-    interruptible(server, tell, |server| ask(server, settings, read))
+    interruptible(server, reporter, |server| ask(server, settings, read))
 }
 
 fn ask(
@@ -179,11 +183,11 @@ fn ask(
     let mut session = Session::new(server, server.connect()?);
     // Somebody may hold the table: that must not hold us up.
     session.run(&format!("SET statement_timeout = '{}'", COUNT_TIMEOUTS[0]), "limit the time")?;
-    let now = look(&mut session, settings)?;
-    if let Some(what) = read.look.context.differs(&now.context) {
+    let now = table_state(&mut session, settings)?;
+    if let Some(what) = read.state.context.differs(&now.context) {
         return Ok(Freshness::Elsewhere(what));
     }
-    if read.look.columns != now.columns {
+    if read.state.columns != now.columns {
         return Ok(Freshness::Changed("its columns are others now".to_owned()));
     }
     session.start(None, None)?;
@@ -260,7 +264,7 @@ impl Counted {
         }
     }
 
-    fn compare(self, read: &ReadRows, now: &Look) -> Freshness {
+    fn compare(self, read: &ReadRows, now: &TableState) -> Freshness {
         let mut other = Vec::new();
         if let Some(newest) = self.newest.filter(|newest| *newest != read.newest) {
             let (now, then) = (read.kind.format(newest), read.kind.format(read.newest));
@@ -273,7 +277,7 @@ impl Counted {
             return Freshness::Changed(other.join(" and "));
         }
         let changed = || Freshness::Changed("rows of it were changed or replaced".to_owned());
-        match (&read.look.changes, &now.changes) {
+        match (&read.state.changes, &now.changes) {
             // Rows that came in are counted; of those that are not, others may have come.
             (Some(then), Some(now)) if self.rows.is_some() => {
                 let in_place = |changes: &Changes| {
@@ -303,7 +307,7 @@ fn newest(field: TimeField, time: &str) -> String {
 mod tests {
     use super::*;
 
-    fn state(changes: Option<[&str; 4]>) -> Look {
+    fn state(changes: Option<[&str; 4]>) -> TableState {
         let context = Context {
             system: None,
             database: None,
@@ -317,12 +321,12 @@ mod tests {
             deleted: deleted.to_owned(),
             files: files.to_owned(),
         });
-        Look { context, columns: Vec::new(), changes }
+        TableState { context, columns: Vec::new(), changes }
     }
 
     fn check(counted: (Option<u64>, Option<i64>), now: Option<[&str; 4]>, expected: &str) {
         let then = state(now.and(Some(["10", "0", "0", "f"])));
-        let read = ReadRows { rows: 10, newest: 5, kind: TimeKind::Integer, look: then };
+        let read = ReadRows { rows: 10, newest: 5, kind: TimeKind::Integer, state: then };
         let counted = Counted { rows: counted.0, newest: counted.1 };
         let found = format!("{:?}", counted.compare(&read, &state(now)));
         assert!(found.contains(expected), "{found}: expected {expected}");

@@ -2,7 +2,7 @@
 
 use crate::{
     LoadError,
-    progress::{TICK, Tell},
+    progress::{ProgressReporter, TICK},
 };
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use millstream_postgres::{Server, Stop};
@@ -15,7 +15,7 @@ use std::thread;
 /// [`LoadError::Interrupted`], or what the work gave.
 pub(crate) fn interruptible<T: Send>(
     server: Server,
-    tell: &mut Tell<'_>,
+    reporter: &mut ProgressReporter<'_>,
     work: impl FnOnce(&Server) -> Result<T, LoadError> + Send,
 ) -> Result<T, LoadError> {
     let (hold, stop) = Stop::new();
@@ -33,7 +33,7 @@ pub(crate) fn interruptible<T: Send>(
                 Err(RecvTimeoutError::Timeout) => {}
                 _ => break Ok(()),
             }
-            if let Err(error) = tell.ask() {
+            if let Err(error) = reporter.check_interrupt() {
                 break Err(error);
             }
         };

@@ -4,7 +4,7 @@
 //! How rows are cut into tasks is decided in [`tasks`](super::tasks).
 
 use super::{
-    freshness::Look,
+    freshness::TableState,
     select::{self, Relation, Select},
     tasks::{self, Tasks},
 };
@@ -36,7 +36,7 @@ pub(crate) struct ReadPlan {
     /// What to say about columns that a glob did not pick up.
     pub(crate) left_out: Vec<String>,
     /// What the table was just before, where that is to be known.
-    pub(crate) state: Option<Look>,
+    pub(crate) state: Option<TableState>,
     /// The table to lock before a snapshot is taken or adopted.
     pub(crate) lock: Option<String>,
     /// A statement that reads nothing, but after which nothing that a task reads can be rewritten

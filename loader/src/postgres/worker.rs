@@ -6,13 +6,13 @@
 //! connection that held the snapshot is gone, so is the snapshot, and the worker says so.
 
 use super::{
-    freshness::{self, Look},
+    freshness::{self, TableState},
     read_plan::ReadPlan,
     read_task, select,
     task_board::{Closed, TaskBoard},
     worker_pool::{Event, ReadJob},
 };
-use crate::{LoadError, causes::chain};
+use crate::{LoadError, error::chain};
 use crossbeam_channel::Sender;
 use millstream_postgres::{Connection, PostgresError, Session};
 use std::{
@@ -87,7 +87,11 @@ impl Worker {
         self.work(&plan, Some(session))
     }
 
-    fn plan(&self, session: &mut Session, state: Option<Look>) -> Result<ReadPlan, LoadError> {
+    fn plan(
+        &self,
+        session: &mut Session,
+        state: Option<TableState>,
+    ) -> Result<ReadPlan, LoadError> {
         let mut plan = ReadPlan::new(session, &self.job.settings, &self.job.required)?;
         plan.state = state;
         if plan.tasks.connections > 1 {
@@ -165,7 +169,7 @@ impl Worker {
     }
 
     /// Takes the snapshot; and before that, if it is to be known, looks at what the table is.
-    fn take_snapshot(&self) -> Result<(Session, Option<Look>), WorkError> {
+    fn take_snapshot(&self) -> Result<(Session, Option<TableState>), WorkError> {
         let ReadJob { server, settings, wait_for_server, watch, .. } = &*self.job;
         let lock = select::table_to_lock(settings).map_err(WorkError::Failed)?;
         let patience = if *wait_for_server { CONNECT_TIMEOUT } else { Duration::ZERO };
@@ -178,7 +182,7 @@ impl Worker {
                 connected = true;
                 let mut session = Session::new(server, connection);
                 let state = match watch {
-                    true => Some(freshness::look(&mut session, settings)?),
+                    true => Some(freshness::table_state(&mut session, settings)?),
                     false => None,
                 };
                 session.start(lock.as_deref(), None)?;

@@ -1,13 +1,13 @@
-//! [`Offsets`]: whether some times of a text column have a UTC offset and others have none.
+//! [`UtcOffsets`]: whether some times of a text column have a UTC offset and others have none.
 //!
 //! Each of them can be read, those without as UTC; but who writes both may have meant his own clock
 //! by those without, and nobody can tell. Other columns are of one kind by their type.
 
-use crate::{SourceKind, files::SourceFile, request::Request, tally::line_of, time};
+use crate::{SourceKind, files::SourceFile, request::Request, row_lines::line_of, time};
 
 /// What was seen of the times of a text column.
 #[derive(Debug, Default)]
-pub(crate) struct Offsets {
+pub(crate) struct UtcOffsets {
     /// Files that were begun.
     files: usize,
     has_offset: bool,
@@ -24,7 +24,7 @@ struct Plain {
     text: String,
 }
 
-impl Offsets {
+impl UtcOffsets {
     /// Says that the next times are from the next file.
     pub(crate) fn enter(&mut self) {
         self.files += 1;
@@ -41,7 +41,7 @@ impl Offsets {
     }
 
     /// What to say about the times; nothing, where they are all of one kind.
-    pub(crate) fn note(&self, request: &Request<'_>) -> Option<String> {
+    pub(crate) fn warning(&self, request: &Request<'_>) -> Option<String> {
         let Plain { file, row, text } = self.first_plain.as_ref().filter(|_| self.has_offset)?;
         let file = request.files.get(*file)?;
         let (place, column) = (place(request.settings.kind, file, *row), &request.settings.time);

@@ -6,13 +6,13 @@ use crate::{
     LoadError,
     columns::{Selection, TableColumn},
     filter::RowFilter,
-    notes::{self, Notes},
     order,
-    postgres::{Look, ReadRows},
-    progress::Tell,
+    postgres::{ReadRows, TableState},
+    progress::ProgressReporter,
+    record_batch_rows::RecordBatchRows,
     request::Request,
+    row_warnings::{self, RowWarnings},
     rows::RowStore,
-    wide::WideRows,
 };
 use arrow::datatypes::ToByteSlice;
 use millstream_data::{ColumnKind, Panel, PanelSchema, Shard, TimeKind};
@@ -40,35 +40,35 @@ pub(crate) struct Table {
     /// What to say about columns that a glob did not pick up.
     pub(crate) left_out: Vec<String>,
     /// What a database held just before.
-    pub(crate) look: Option<Look>,
+    pub(crate) table_state: Option<TableState>,
 }
 
 /// Values that are looked at together: a quarter of a megabyte.
-const PART: usize = 1 << 16;
+const HASHED_AT_ONCE: usize = 1 << 16;
 
 /// A panel, and what is to be kept with it.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedPanel {
     pub(crate) panel: Panel,
-    pub(crate) notes: Notes,
+    pub(crate) row_warnings: RowWarnings,
     /// What was read of a database, to tell later whether it has changed.
     pub(crate) read: Option<ReadRows>,
 }
 
 impl Table {
     /// Takes over the rows of files.
-    pub(crate) fn from_wide(
+    pub(crate) fn from_record_batches(
         request: &Request<'_>,
         table: &[TableColumn],
         chosen: Selection,
-        rows: WideRows,
+        rows: RecordBatchRows,
     ) -> Result<Self, LoadError> {
         let settings = request.settings;
         let place = match request.files {
             [file] => file.path().display().to_string(),
             _ => settings.path.clone().unwrap_or_default(),
         };
-        let times = rows.offsets().note(request);
+        let times = rows.offsets().warning(request);
         let (rows, time_kind, filter, known) = rows.finish();
         let Some(time_kind) = time_kind else { return Err(LoadError::NoRows { place }) };
         Ok(Table {
@@ -84,15 +84,18 @@ impl Table {
             known,
             times,
             left_out: chosen.left_out,
-            look: None,
+            table_state: None,
         })
     }
 
     /// Sorts the rows, makes shards of them and checks them.
-    pub(crate) fn into_panel(self, tell: &mut Tell<'_>) -> Result<Loaded, LoadError> {
+    pub(crate) fn into_panel(
+        self,
+        reporter: &mut ProgressReporter<'_>,
+    ) -> Result<LoadedPanel, LoadError> {
         let (series, shards) =
-            order::into_shards(self.rows, self.columns.len(), self.filter.is_caseless(), tell)?;
-        let absent = notes::absent(&self.filter, &self.place, &series, &self.known);
+            order::into_shards(self.rows, self.columns.len(), self.filter.is_caseless(), reporter)?;
+        let absent = row_warnings::absent_symbols(&self.filter, &self.place, &series, &self.known);
         if shards.is_empty() {
             return Err(match absent {
                 Some(symbols) => LoadError::NoSymbol { symbols },
@@ -110,18 +113,18 @@ impl Table {
             fingerprint: String::new(),
         };
         let infinite;
-        (schema.fingerprint, infinite) = fingerprint(&schema, &shards, tell)?;
+        (schema.fingerprint, infinite) = fingerprint(&schema, &shards, reporter)?;
         let beyond = beyond_f32(&schema.columns, &infinite);
         let panel = Panel::new(Arc::new(schema), shards)
             .map_err(|source| LoadError::NotAPanel { place: self.place, source })?;
-        let read = self.look.map(|look| ReadRows {
+        let read = self.table_state.map(|state| ReadRows {
             rows: panel.row_count() as u64,
             newest: newest(&panel),
             kind: panel.schema().time_kind,
-            look,
+            state,
         });
         let lines = self.times.into_iter().chain(beyond).chain(self.left_out).collect();
-        Ok(Loaded { panel, notes: Notes::new(absent, lines), read })
+        Ok(LoadedPanel { panel, row_warnings: RowWarnings::new(absent, lines), read })
     }
 }
 
@@ -154,7 +157,7 @@ fn newest(panel: &Panel) -> i64 {
 fn fingerprint<'a>(
     schema: &PanelSchema,
     shards: &'a [Shard],
-    tell: &mut Tell<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<(String, Vec<&'a Shard>), LoadError> {
     let mut hash = Xxh3::new();
     for names in [&schema.columns, &schema.series] {
@@ -170,12 +173,12 @@ fn fingerprint<'a>(
     shards.iter().for_each(|shard| hash.update(shard.times().to_byte_slice()));
     let mut infinite = Vec::new();
     for shard in shards {
-        tell.ask()?;
+        reporter.check_interrupt()?;
         let mut any = false;
-        for part in shard.values().chunks(PART) {
-            hash.update(part.to_byte_slice());
+        for values in shard.values().chunks(HASHED_AT_ONCE) {
+            hash.update(values.to_byte_slice());
             // While it is in the processor's cache, a second look costs next to nothing.
-            any |= part.iter().fold(false, |any, value| any | value.is_infinite());
+            any |= values.iter().fold(false, |any, value| any | value.is_infinite());
         }
         infinite.extend(any.then_some(shard));
     }

@@ -1,9 +1,9 @@
-//! [`Notes`]: what a person must know about the rows of a panel, for as long as it is used.
+//! [`RowWarnings`]: what a person must know about the rows of a panel, for as long as it is used.
 //!
 //! They are kept in the cache's manifest and said again whenever the panel is opened. What happened
 //! on the way to the rows, to a connection for one, is said once and not kept.
 
-use crate::{LoadError, SourceSettings, filter::RowFilter, nearest::nearest};
+use crate::{LoadError, SourceSettings, filter::RowFilter, nearest_name::nearest_name};
 use millstream_stage::Warnings;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -13,14 +13,14 @@ const LISTED: usize = 10;
 
 /// What a person must know about the rows of a panel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Notes {
+pub(crate) struct RowWarnings {
     /// The symbols that have no rows, listed with what may have been meant; `None` when all have.
     pub(crate) absent: Option<String>,
     /// Everything else.
     pub(crate) lines: Vec<String>,
 }
 
-impl Notes {
+impl RowWarnings {
     /// What there is to say about symbols, and about single columns, of which there may be thousands.
     pub(crate) fn new(absent: Option<String>, mut columns: Vec<String>) -> Self {
         let more = columns.len().saturating_sub(LISTED);
@@ -28,7 +28,7 @@ impl Notes {
             columns.truncate(LISTED);
             columns.push(format!("{more} more columns are left out of source.features like these"));
         }
-        Notes { absent, lines: columns }
+        RowWarnings { absent, lines: columns }
     }
 
     /// Says everything.
@@ -53,7 +53,7 @@ impl Notes {
 
 /// Lists the wanted series that have no rows; `known` are the names that the source is known to
 /// have, wanted or not.
-pub(crate) fn absent(
+pub(crate) fn absent_symbols(
     filter: &RowFilter,
     place: &str,
     loaded: &[String],
@@ -63,7 +63,7 @@ pub(crate) fn absent(
     let exists: HashSet<&str> = known.iter().map(String::as_str).collect();
     let describe = |symbol: &&str| {
         let names = known.iter().chain(loaded).map(String::as_str);
-        match nearest(symbol, names) {
+        match nearest_name(symbol, names) {
             _ if exists.contains(symbol) => {
                 format!("{symbol:?} (its rows are outside source.from, source.to or source.where)")
             }
@@ -87,7 +87,7 @@ mod tests {
         let settings =
             SourceSettings { symbols: owned(&["AAPL", "MSTF"]), ..SourceSettings::default() };
         let filter = RowFilter::new(&settings).unwrap();
-        let found = absent(&filter, "t.csv", &owned(&["AAPL"]), &owned(known));
+        let found = absent_symbols(&filter, "t.csv", &owned(&["AAPL"]), &owned(known));
         assert_eq!(found.as_deref(), expected);
     }
 
@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn long_lists_are_cut() {
-        let notes = Notes::new(None, (0..LISTED + 5).map(|n| format!("column {n}")).collect());
+        let notes =
+            RowWarnings::new(None, (0..LISTED + 5).map(|n| format!("column {n}")).collect());
         assert_eq!(notes.lines.len(), LISTED + 1);
         assert!(notes.lines[LISTED].starts_with("5 more columns"), "{:?}", notes.lines);
     }

@@ -1,7 +1,7 @@
 //! The name that somebody may have meant.
 
 /// The most similar of the names, if any is similar enough to be a slip of the pen.
-pub(crate) fn nearest<'a>(
+pub(crate) fn nearest_name<'a>(
     wanted: &str,
     names: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {

@@ -5,7 +5,7 @@
 //! it is only ever replaced or removed as a whole, which leaves existing mappings alone. Another
 //! program that writes into a cache file breaks the promise; nothing can prevent that.
 
-use crate::folder::Shared;
+use crate::cache_folder::Shared;
 use arrow::buffer::Buffer;
 use memmap2::Mmap;
 use std::{fs::File, io, ptr::NonNull, sync::Arc};
@@ -27,7 +27,7 @@ pub(crate) fn map(file: &File, folder: &Shared) -> io::Result<Buffer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::Partial;
+    use crate::cache_folder::Partial;
     use std::io::Write;
 
     #[test]

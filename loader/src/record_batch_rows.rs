@@ -6,9 +6,10 @@
 use crate::{
     LoadError, decimal,
     filter::RowFilter,
-    offsets::Offsets,
     rows::{RowStore, SeriesNames, panel_value},
+    text_number::parse_number,
     time::{self, DAY},
+    utc_offsets::UtcOffsets,
 };
 use arrow::{
     array::{Array, AsArray, RecordBatch, StringArray},
@@ -33,12 +34,9 @@ pub(crate) fn batch_rows(columns: usize) -> usize {
     (BATCH_CELLS / columns.max(1)).clamp(1, BATCH_ROWS)
 }
 
-/// What a cell of a text column may hold instead of a number, besides nothing.
-const MISSING: [&str; 6] = ["NA", "N/A", "null", "NULL", "None", "-"];
-
 /// The columns to take from every batch, by name.
 #[derive(Debug, Clone)]
-pub(crate) struct WideColumns {
+pub(crate) struct RecordBatchColumns {
     pub(crate) series: Option<String>,
     pub(crate) time: String,
     pub(crate) values: Vec<String>,
@@ -48,14 +46,14 @@ pub(crate) struct WideColumns {
 
 /// Collects the rows of wide batches.
 #[derive(Debug)]
-pub(crate) struct WideRows {
-    columns: WideColumns,
+pub(crate) struct RecordBatchRows {
+    columns: RecordBatchColumns,
     filter: RowFilter,
     store: RowStore,
     /// Where only some series are wanted, the names of all.
     known: SeriesNames,
     time_kind: Option<TimeKind>,
-    offsets: Offsets,
+    offsets: UtcOffsets,
     place: String,
     /// Rows of this place that were seen, wanted or not.
     seen: u64,
@@ -65,16 +63,16 @@ pub(crate) struct WideRows {
     layout: Option<(SchemaRef, Vec<usize>)>,
 }
 
-impl WideRows {
-    pub(crate) fn new(columns: WideColumns, filter: RowFilter) -> Self {
+impl RecordBatchRows {
+    pub(crate) fn new(columns: RecordBatchColumns, filter: RowFilter) -> Self {
         let store = RowStore::new(columns.values.len());
-        WideRows {
+        RecordBatchRows {
             columns,
             filter,
             store,
             known: SeriesNames::default(),
             time_kind: None,
-            offsets: Offsets::default(),
+            offsets: UtcOffsets::default(),
             place: String::new(),
             seen: 0,
             block: Vec::new(),
@@ -95,7 +93,7 @@ impl WideRows {
     }
 
     /// What was seen of times that are text.
-    pub(crate) fn offsets(&self) -> &Offsets {
+    pub(crate) fn offsets(&self) -> &UtcOffsets {
         &self.offsets
     }
 
@@ -243,30 +241,22 @@ impl WideRows {
         Ok(())
     }
 
-    /// Dates among timestamps are midnights; dates among numbers are a mistake.
     fn common_kind(&self, known: Option<TimeKind>, kind: TimeKind) -> Result<TimeKind, LoadError> {
-        match known {
-            None => Ok(kind),
-            Some(known) if known == kind => Ok(kind),
-            Some(known) if known == TimeKind::Integer || kind == TimeKind::Integer => {
-                let (place, column) = (self.place.clone(), self.columns.time.clone());
-                Err(LoadError::MixedTimes { place, column })
-            }
-            Some(_) => Ok(TimeKind::Timestamp),
-        }
+        let (place, column) = (&self.place, &self.columns.time);
+        time::common_kind(known, kind).ok_or_else(|| LoadError::mixed_times(place, column))
     }
 
     fn fill_block(&mut self, batch: &RecordBatch) -> Result<(), LoadError> {
         let width = self.columns.values.len();
         self.find_values(batch)?;
-        let (_, places) = self.layout.as_ref().expect("the values have just been found");
+        let (_, positions) = self.layout.as_ref().expect("the values have just been found");
         let mut block = std::mem::take(&mut self.block);
         block.clear();
         block.resize(batch.num_rows() * width, f32::NAN);
-        let values = self.columns.values.iter().zip(places).enumerate();
-        for (position, (name, place)) in values {
-            let cells = block[position..].iter_mut().step_by(width);
-            self.fill_cells(name, batch.column(*place), cells)?;
+        let values = self.columns.values.iter().zip(positions).enumerate();
+        for (at, (name, position)) in values {
+            let cells = block[at..].iter_mut().step_by(width);
+            self.fill_cells(name, batch.column(*position), cells)?;
         }
         self.block = block;
         Ok(())
@@ -279,13 +269,13 @@ impl WideRows {
             return Ok(());
         }
         let fields = schema.fields().iter().enumerate();
-        let places: HashMap<&str, usize> =
-            fields.map(|(place, field)| (field.name().as_str(), place)).collect();
-        let place = |name: &String| {
-            let place = places.get(name.as_str()).copied();
-            place.ok_or_else(|| self.unknown(batch, name, "source.features"))
+        let positions: HashMap<&str, usize> =
+            fields.map(|(position, field)| (field.name().as_str(), position)).collect();
+        let position = |name: &String| {
+            let found = positions.get(name.as_str()).copied();
+            found.ok_or_else(|| self.unknown(batch, name, "source.features"))
         };
-        let found = self.columns.values.iter().map(place).collect::<Result<_, _>>()?;
+        let found = self.columns.values.iter().map(position).collect::<Result<_, _>>()?;
         self.layout = Some((Arc::clone(schema), found));
         Ok(())
     }
@@ -407,24 +397,5 @@ fn is_series_key(kind: &DataType) -> bool {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::Dictionary(_, values) => is_series_key(values),
         other => other.is_integer(),
-    }
-}
-
-/// Whether a cell without blanks around it stands for no number.
-pub(crate) fn is_missing(text: &str, na: &[String]) -> bool {
-    text.is_empty() || MISSING.contains(&text) || na.iter().any(|missing| missing == text)
-}
-
-/// Reads a number as people write them in text files: missing is NaN, a truth value 1 or 0.
-pub(crate) fn parse_number(text: &str, na: &[String]) -> Option<f64> {
-    let text = text.trim();
-    if is_missing(text, na) {
-        return Some(f64::NAN);
-    }
-    match text.parse() {
-        Ok(number) => Some(number),
-        Err(_) if text.eq_ignore_ascii_case("true") => Some(1.0),
-        Err(_) if text.eq_ignore_ascii_case("false") => Some(0.0),
-        Err(_) => None,
     }
 }

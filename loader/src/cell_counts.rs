@@ -1,4 +1,4 @@
-//! [`Tally`]: what the cells of one text column are, over all rows.
+//! [`CellCounts`]: what the cells of one text column are, over all rows.
 //!
 //! One cell that is no number makes a column text, since nothing is guessed about what it might
 //! have meant. A column that would otherwise be numbers is then told of, with its first such cell.
@@ -7,19 +7,16 @@
 use crate::{
     columns::{Content, EMPTY, TableColumn},
     files::SourceFile,
-    wide::{is_missing, parse_number},
+    row_lines::RowLines,
+    text_number::{is_missing, parse_number},
 };
 use arrow::array::StringArray;
-use millstream_data::{ColumnKind, plain_file};
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    io::{BufRead, BufReader},
-    path::{Path, PathBuf},
-};
+use millstream_data::ColumnKind;
+use std::path::{Path, PathBuf};
 
 /// Counts the cells of a column.
 #[derive(Debug)]
-pub(crate) struct Tally<'a> {
+pub(crate) struct CellCounts<'a> {
     /// Whether it may be a feature or target; other columns are not looked at.
     is_value: bool,
     na: &'a [String],
@@ -45,9 +42,9 @@ struct Cell {
     text: String,
 }
 
-impl<'a> Tally<'a> {
+impl<'a> CellCounts<'a> {
     pub(crate) fn new(is_value: bool, na: &'a [String]) -> Self {
-        Tally {
+        CellCounts {
             is_value,
             na,
             numbers: 0,
@@ -96,11 +93,13 @@ impl<'a> Tally<'a> {
     }
 
     /// What the column can be used for.
-    pub(crate) fn describe(&self, name: &str, lines: &Lines) -> TableColumn {
+    pub(crate) fn describe(&self, name: &str, lines: &RowLines) -> TableColumn {
         let filled = self.numbers + self.unknown + self.truths;
         let (content, kind, left_out) = match (self.odd(), filled) {
             _ if !self.is_value => (Content::Other, "text", None),
-            (Some(odd), _) => (Content::Other, "text", self.surprises().then(|| odd.tell(lines))),
+            (Some(odd), _) => {
+                (Content::Other, "text", self.surprises().then(|| odd.describe(lines)))
+            }
             (None, 0) => (Content::OnRequest, "empty", Some(EMPTY.to_owned())),
             (None, _) => (Content::Numbers, "numbers", None),
         };
@@ -112,6 +111,12 @@ impl<'a> Tally<'a> {
             measure: if truths { ColumnKind::Boolean } else { ColumnKind::Number },
             left_out,
         }
+    }
+
+    /// The row, and its file, that [`describe`](Self::describe) will tell the line of.
+    pub(crate) fn row_to_name(&self) -> Option<(&Path, u64)> {
+        let odd = self.odd().filter(|_| self.is_value && self.surprises())?;
+        Some((odd.file.as_path(), odd.row))
     }
 
     /// The first cell that keeps the column from being numbers: a text, or a truth value among them.
@@ -129,7 +134,7 @@ impl<'a> Tally<'a> {
 }
 
 impl Cell {
-    fn tell(&self, lines: &Lines) -> String {
+    fn describe(&self, lines: &RowLines) -> String {
         let place = match lines.get(&self.file, self.row) {
             Some(line) => format!("line {line} of {}", self.file.display()),
             None => format!("row {} of {}", self.row + 1, self.file.display()),
@@ -160,59 +165,6 @@ fn is_nearly_a_number(text: &str) -> bool {
     is_float(bare.trim_start_matches('(').trim_end_matches(')'))
 }
 
-/// The lines on which rows begin, of all cells that will be told of: each file is read once for
-/// them, however many columns there are.
-#[derive(Debug, Default)]
-pub(crate) struct Lines(HashMap<PathBuf, BTreeMap<u64, u64>>);
-
-impl Lines {
-    /// Those of the cells that these columns will tell of.
-    pub(crate) fn of(tallies: &[Tally<'_>]) -> Self {
-        let mut rows: HashMap<&Path, BTreeSet<u64>> = HashMap::new();
-        for tally in tallies.iter().filter(|tally| tally.is_value && tally.surprises()) {
-            if let Some(odd) = tally.odd() {
-                rows.entry(&odd.file).or_default().insert(odd.row);
-            }
-        }
-        let lines = rows.into_iter().map(|(file, rows)| {
-            // Where they cannot be found, the number of the row will do.
-            (file.to_owned(), lines_of(file, &rows).unwrap_or_default())
-        });
-        Lines(lines.collect())
-    }
-
-    fn get(&self, file: &Path, row: u64) -> Option<u64> {
-        self.0.get(file)?.get(&row).copied()
-    }
-}
-
-/// The line on which a row begins, from 1; `None` where it cannot be found.
-pub(crate) fn line_of(file: &Path, row: u64) -> Option<u64> {
-    lines_of(file, &BTreeSet::from([row])).ok()?.get(&row).copied()
-}
-
-/// The line on which each row begins, from 1. Quoted cells may span lines, and empty lines are no
-/// rows.
-fn lines_of(file: &Path, wanted: &BTreeSet<u64>) -> std::io::Result<BTreeMap<u64, u64>> {
-    let mut reader = BufReader::new(plain_file::open(file)?);
-    let (mut text, mut quoted) = (Vec::new(), false);
-    let mut found = BTreeMap::new();
-    // The header is a row, too.
-    let (mut line, mut rows) = (0, 0_u64);
-    while found.len() < wanted.len() && reader.read_until(b'\n', &mut text)? > 0 {
-        line += 1;
-        let empty = text.iter().all(|byte| matches!(byte, b'\r' | b'\n'));
-        if !quoted && !empty {
-            let row = rows.checked_sub(1).filter(|row| wanted.contains(row));
-            found.extend(row.map(|row| (row, line)));
-            rows += 1;
-        }
-        quoted ^= text.iter().filter(|byte| **byte == b'"').count() % 2 == 1;
-        text.clear();
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,14 +177,5 @@ mod tests {
         for text in ["2020-01-02", "Q1", "n/a", "%", "10:30", "A1"] {
             assert!(!is_nearly_a_number(text), "{text}");
         }
-    }
-
-    #[test]
-    fn lines_are_counted_as_an_editor_counts_them() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("t.csv");
-        std::fs::write(&file, "a,b\n1,\"x\ny\"\n\n2,\"q\"\"q\"\r\n3,z").unwrap();
-        let lines = lines_of(&file, &(0..4).collect()).unwrap();
-        assert_eq!(lines, BTreeMap::from([(0, 2), (1, 5), (2, 6)]));
     }
 }
