@@ -61,7 +61,7 @@ impl Command {
             Command::Pipeline(args) | Command::Train(args) => args.common.json,
             Command::Predict(args) => args.common.json,
             Command::Import(args) => args.common.json,
-            Command::Export(args) => args.common.json,
+            Command::Export(args) => args.json,
             Command::Doctor(common) => common.json,
             Command::Completions { .. } => false,
         }
@@ -139,8 +139,15 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    #[command(flatten)]
-    pub(crate) common: Common,
+    /// Settings file that says where the runs are (run.dir); without it pipeline.toml if there is one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print the result as one JSON object, the last line on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
     /// Run directory; without it the newest in run.dir that has a model
     #[arg(long, value_name = "RUN", conflicts_with = "config")]
     pub(crate) run: Option<PathBuf>,

@@ -36,12 +36,12 @@ enum ExportError {
 
 /// Writes the best model of a run.
 pub(crate) fn export(args: &ExportArgs) -> Result<Code, Failure> {
-    let display = Display::new(args.common.quiet);
+    let display = Display::new(args.quiet);
     let warnings = warnings_on(&display);
     let run = match &args.run {
         Some(run) => run.clone(),
         None => {
-            let settings = Settings::load(args.common.config.as_deref(), &args.common.set)?;
+            let settings = Settings::load(args.config.as_deref(), &[])?;
             let RunChoice { run, remarks } = runs::newest(&settings.run.dir)?;
             remarks.into_iter().for_each(|remark| warnings.warn(remark));
             run
@@ -53,7 +53,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Code, Failure> {
         ExportFormat::Torchscript => export_torchscript(&run_dir::best_checkpoint(&run))?,
     };
     run_dir::write_whole(&output, &script)?;
-    if args.common.json {
+    if args.json {
         let (bytes, warnings) = (script.len(), warnings.all());
         print_json(&Exported { run, output: &output, bytes, warnings })?;
     } else {

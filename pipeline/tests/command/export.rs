@@ -46,6 +46,8 @@ fn only_a_file_outside_of_checkpoints_is_written() {
     let bench = Bench::new(SMALL);
     check_fails(&bench.run(&["export"]), 2, &["no trained run in runs"]);
     let run = bench.json(&["train", "--json"])["run"].as_str().unwrap().to_owned();
+    let set = bench.run(&["export", "--set", "window.lookback=3"]);
+    assert_eq!(set.status.code(), Some(2), "a setting would have no effect");
     let inside = format!("{run}/checkpoints/best/model.pt");
     check_fails(&bench.run(&["export", "--output", &inside]), 2, &["in a checkpoint of the run"]);
     check_fails(&bench.run(&["export", "--output", "-"]), 2, &["--output - is not a file"]);
