@@ -1,7 +1,7 @@
 //! [`Parameters`]: what a model learns, under the names that PyTorch would give it, so that
 //! `model.safetensors` loads into Python with `load_state_dict`.
 
-use crate::error::ModelError;
+use crate::{error::ModelError, tensor_file::TensorFile};
 use millstream_data::SplitMix64;
 use tch::{Device, TchError, Tensor};
 
@@ -47,6 +47,15 @@ impl Parameters {
         };
         let _guard = tch::no_grad_guard();
         Ok(self.tensors.iter().map(copy).collect::<Result<_, _>>()?)
+    }
+
+    /// Overwrites the values with those of a file.
+    ///
+    /// # Errors
+    /// [`ModelError::WrongTensor`] when it does not hold what this needs; nothing is changed then.
+    pub fn load(&mut self, file: &mut TensorFile) -> Result<(), ModelError> {
+        let values = file.take(&self.names, &self.tensors)?;
+        self.restore(&values)
     }
 
     /// Overwrites the values with those of a snapshot.

@@ -200,8 +200,10 @@ impl Roots {
             Roots::System => {
                 // The store would wait for a pipe of that name.
                 let named = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-                if let Some(what) = named.and_then(|path| plain_file::other_kind(&path)) {
-                    return Err(refused(plain_file::refused(what)));
+                if let Some(error) = named.and_then(|path| plain_file::open(&path).err())
+                    && plain_file::is_refused(&error)
+                {
+                    return Err(refused(error));
                 }
                 rustls_native_certs::load_native_certs().certs
             }

@@ -5,7 +5,7 @@ use crate::{
     contract::{Contract, SCALER, SCHEMA, WEIGHTS},
     error::PredictError,
 };
-use millstream_data::BatchLayout;
+use millstream_data::{BatchLayout, Extras};
 use millstream_model::{Shape, TensorFile, built_in};
 use std::path::Path;
 use tch::Device;
@@ -27,12 +27,10 @@ pub fn export_torchscript(checkpoint_dir: &Path) -> Result<Vec<u8>, PredictError
         features: scaling.input_width(),
         horizon: schema.horizon,
         targets: schema.targets.len(),
-        extras: millstream_data::Extras::NONE,
+        extras: Extras::NONE,
     };
     let shape = Shape::of(&layout, schema.padding);
     let mut model = built_in(&model)?.build(&shape, 0, Device::Cpu)?;
-    let parameters = model.parameters_mut();
-    let mut weights = TensorFile::parse(folder.join(WEIGHTS), &bytes)?;
-    parameters.restore(&weights.take(&parameters.names, &parameters.tensors)?)?;
+    model.parameters_mut().load(&mut TensorFile::parse(folder.join(WEIGHTS), &bytes)?)?;
     Ok(millstream_model::to_torchscript(model, &shape)?)
 }

@@ -129,9 +129,7 @@ impl Predictor {
         let shape = Shape::of(&batch.layout(), self.contract.schema.padding);
         let mut model = self.architecture.build(&shape, 0, usable(batch.place())?)?;
         let mut weights = self.weights.take().expect("a stream starts once");
-        let parameters = model.parameters_mut();
-        let weights = weights.take(&parameters.names, &parameters.tensors)?;
-        parameters.restore(&weights)?;
+        model.parameters_mut().load(&mut weights)?;
         Ok(model)
     }
 

@@ -240,12 +240,11 @@ impl Saved {
         self.check_data(run)?;
         let State { step, epoch, position, best_validation, history, .. } = self.state;
         let parameters = run.learner.model.parameters_mut();
-        let weights = self.weights.take(&parameters.names, &parameters.tensors)?;
         if let Some(mut best) = self.best {
-            parameters.restore(&best.take(&parameters.names, &parameters.tensors)?)?;
+            parameters.load(&mut best)?;
             run.best = Some(parameters.snapshot()?);
         }
-        parameters.restore(&weights)?;
+        parameters.load(&mut self.weights)?;
         let names = run.learner.optimizer.state_names(&parameters.names);
         let optimizer = &mut run.learner.optimizer;
         optimizer.restore(&self.optimizer.take(&names, &optimizer.state())?, step)?;

@@ -47,10 +47,9 @@ pub(crate) fn saved_model(checkpoint: &Path, stream: &Stream) -> Box<dyn Model> 
     let description: ModelDescription = serde_json::from_value(schema["model"].clone()).unwrap();
     let shape = Shape::of(&stream.layout, stream.plan.schema.padding);
     let mut model = built_in(&description).unwrap().build(&shape, 0, Device::Cpu).unwrap();
-    let parameters = model.parameters_mut();
     let name = "model.safetensors";
     let mut file = TensorFile::parse(checkpoint.join(name), &read(name)).unwrap();
-    parameters.restore(&file.take(&parameters.names, &parameters.tensors).unwrap()).unwrap();
+    model.parameters_mut().load(&mut file).unwrap();
     model
 }
 
