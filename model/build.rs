@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 /// Other packages use this file as their whole build script; here its `main` is not called.
 #[allow(dead_code, reason = "only `link` is wanted of a script that is also a whole program")]
-#[path = "../build-rpath.rs"]
 mod rpath;
 
 fn main() -> ExitCode {

@@ -98,6 +98,33 @@ pub trait Architecture: Debug + Send + Sync {
     -> Result<Box<dyn Model>, ModelError>;
 }
 
+impl Architecture for Box<dyn Architecture> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn options(&self) -> Value {
+        (**self).options()
+    }
+
+    fn reads_segments(&self) -> bool {
+        (**self).reads_segments()
+    }
+
+    fn check_room(&self, shape: &Shape, available: u64) -> Result<(), ModelError> {
+        (**self).check_room(shape, available)
+    }
+
+    fn build(
+        &self,
+        shape: &Shape,
+        seed: u64,
+        device: Device,
+    ) -> Result<Box<dyn Model>, ModelError> {
+        (**self).build(shape, seed, device)
+    }
+}
+
 /// What `schema.json` says of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelDescription {

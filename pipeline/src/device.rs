@@ -1,11 +1,10 @@
 //! The device a line computes on, for a consumer that is libtorch.
 
-use crate::failure::Failure;
+use crate::error::Error;
 use millstream_normalize::MakeSlots;
 use millstream_prefetch::{
     Consumer, Device, DeviceChoice, DeviceError, PrefetchSettings, Ring, check_room, choose,
 };
-use std::error::Error;
 
 /// Picks the device that the settings ask for, as far as this libtorch can compute there.
 pub(crate) fn device(choice: DeviceChoice) -> Result<Device, DeviceError> {
@@ -23,12 +22,12 @@ pub(crate) fn device(choice: DeviceChoice) -> Result<Device, DeviceError> {
 pub(crate) fn ring(
     device: &Device,
     settings: &PrefetchSettings,
-) -> Result<(Ring, MakeSlots), Failure> {
+) -> Result<(Ring, MakeSlots), Error> {
     let ring = Ring::open(device, settings.depth)?;
     let (slots, depth) = (ring.slots(), settings.depth);
     let make_slots = Box::new(move |layout| {
         check_room(layout, depth)?;
-        slots(layout).map_err(Box::<dyn Error + Send + Sync>::from)
+        slots(layout).map_err(Box::<dyn std::error::Error + Send + Sync>::from)
     });
     Ok((ring, make_slots))
 }

@@ -1,6 +1,6 @@
-//! `millstream doctor`: what is here, what is missing, and what to do about it.
+//! What is here, what is missing, and what to do about it.
 
-use crate::{device, failure::Failure, settings::Settings, threads::share};
+use crate::{device, error::Error, settings::Settings, threads::share};
 use millstream_loader::SourceKind;
 use millstream_prefetch::{CudaDevice, cuda_devices};
 use millstream_stage::Warnings;
@@ -8,13 +8,17 @@ use serde::Serialize;
 use std::{fs, path::Path};
 
 /// One thing that was looked at.
-#[derive(Debug, Serialize)]
-pub(crate) struct Finding {
-    what: &'static str,
-    ok: bool,
-    found: String,
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What.
+    pub what: &'static str,
+    /// Whether it is there.
+    pub ok: bool,
+    /// What was found, and what to do where it is missing.
+    pub found: String,
     /// Whether the settings ask for it, so that nothing runs without it.
-    asked: bool,
+    pub asked: bool,
 }
 
 impl Finding {
@@ -31,13 +35,8 @@ impl Finding {
     }
 }
 
-/// Whether something is missing that the settings ask for.
-pub(crate) fn lacks_what_is_asked(findings: &[Finding]) -> bool {
-    findings.iter().any(|finding| finding.asked && !finding.ok)
-}
-
 /// Looks at everything; a missing thing is a finding.
-pub(crate) fn examine(settings: &Settings) -> Vec<Finding> {
+pub fn examine(settings: &Settings) -> Vec<Finding> {
     let mut findings = vec![
         libtorch(),
         driver(),
@@ -51,15 +50,6 @@ pub(crate) fn examine(settings: &Settings) -> Vec<Finding> {
         findings.push(writable("source.cache", Path::new(&settings.source.cache)));
     }
     findings
-}
-
-/// The findings as a table.
-pub(crate) fn table(findings: &[Finding]) -> String {
-    let line = |f: &Finding| {
-        let verdict = if f.ok { "ok" } else { "missing" };
-        format!("{verdict:<8} {:<14} {}\n", f.what, f.found)
-    };
-    findings.iter().map(line).collect()
 }
 
 fn libtorch() -> Finding {
@@ -96,7 +86,7 @@ fn driver() -> Finding {
 fn device(settings: &Settings) -> Finding {
     match device::device(settings.prefetch.device) {
         Ok(device) => Finding::ok("device", device.reason),
-        Err(error) => Finding::missing("device", Failure::from(error).to_string()).asked(),
+        Err(error) => Finding::missing("device", Error::from(error).to_string()).asked(),
     }
 }
 
@@ -130,7 +120,7 @@ fn database(settings: &Settings) -> Finding {
             let lines = [vec![version], warnings.all()].concat();
             Finding::ok(what, lines.join("; "))
         }
-        Err(error) => Finding::missing(what, Failure::from(error).to_string()).asked(),
+        Err(error) => Finding::missing(what, Error::from(error).to_string()).asked(),
     }
 }
 

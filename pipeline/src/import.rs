@@ -1,65 +1,55 @@
-//! `millstream import`: the source into the cache, or a check of what is there.
+//! The source into the cache, or a check of what is there.
 
 use crate::{
-    cli::ImportArgs,
-    failure::{Code, Failure},
-    interrupt,
-    messages::print_json,
-    progress::{Display, grouped},
+    error::Error,
     settings::Settings,
-    trace::Trace,
-    warnings_on,
+    watch::{Event, Watch},
 };
-use millstream_loader::{ImportReport, LoadError};
-use serde::Serialize;
+use millstream_loader::ImportReport;
 
-/// The JSON result of `import`.
-#[derive(Debug, Serialize)]
-struct Imported<'a> {
-    #[serde(flatten)]
-    report: &'a ImportReport,
-    warnings: Vec<String>,
+/// Reads the source of these settings into the cache that training and forecasting open.
+///
+/// # Errors
+/// Whatever keeps the source from being a panel, and a cache that cannot be written or is switched
+/// off. What was cached before is then still there.
+pub fn import(settings: Settings, watch: &Watch) -> Result<ImportReport, Error> {
+    run(settings, watch, millstream_loader::import)
 }
 
-/// Reads the source anew, or with `--verify` checks the cache.
-pub(crate) fn import(args: &ImportArgs) -> Result<Code, Failure> {
-    let settings = Settings::load(args.common.config.as_deref(), &args.common.set)?;
+/// Checks every byte of the cached panel of these settings.
+///
+/// # Errors
+/// The first damage found, or that nothing is cached.
+pub fn verify(settings: Settings, watch: &Watch) -> Result<ImportReport, Error> {
+    run(settings, watch, millstream_loader::verify)
+}
+
+fn run(
+    settings: Settings,
+    watch: &Watch,
+    run: impl FnOnce(
+        &millstream_loader::SourceSettings,
+        &[String],
+        &mut millstream_loader::Observer<'_>,
+        &millstream_stage::Warnings,
+    ) -> Result<ImportReport, millstream_loader::LoadError>,
+) -> Result<ImportReport, Error> {
+    let settings = settings.with_fields_noted()?;
     settings.check_effects("source")?;
     let settings = settings.with_absolute_paths();
-    let display = Display::new(args.common.quiet);
-    let warnings = warnings_on(&display);
-    let _trace = Trace::start(args.common.verbose);
     if settings.source.cache.is_empty() {
-        return Err(Failure::settings("source.cache is empty, so there is nowhere to import to"));
+        return Err(Error::settings("source.cache is empty, so there is nowhere to import to"));
     }
-    interrupt::on_interrupt(&args.common)?;
-    interrupt::nothing_to_save(LoadError::Interrupted.to_string());
     // Rows can be read before it is known what will be forecast.
     let required = match settings.origin("target.columns") {
         Some(_) => settings.required_columns(),
         None => settings.columns_beside_targets(),
     };
-    let mut bar = display.loading();
     let mut observe = |progress| {
-        bar.show(progress);
-        interrupt::go_on()
+        watch.tell(Event::Loading(progress));
+        watch.go_on()
     };
-    let run = if args.verify { millstream_loader::verify } else { millstream_loader::import };
-    let report = run(&settings.source, &required, &mut observe, &warnings);
-    display.done();
-    let report = report?;
-    if args.common.json {
-        print_json(&Imported { report: &report, warnings: warnings.all() })?;
-    } else {
-        let cache =
-            report.cache.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        display.say(&format!(
-            "{} rows of {} series, {:.1} MB, in {:.1} s: {cache}",
-            grouped(report.rows),
-            grouped(report.series),
-            report.bytes as f64 / 1e6,
-            report.seconds,
-        ));
-    }
-    Ok(Code::Done)
+    let report = run(&settings.source, &required, &mut observe, watch.warnings());
+    watch.tell(Event::Ended);
+    Ok(report?)
 }

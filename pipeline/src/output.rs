@@ -3,7 +3,7 @@
 //! A place that holds something else than forecasts is not written to: the files of a run, the cache,
 //! or the very source.
 
-use crate::failure::Failure;
+use crate::error::Error;
 use millstream_loader::{SourceKind, SourceSettings};
 use millstream_predictor::Output;
 use std::{
@@ -22,8 +22,8 @@ enum OutputError {
 }
 
 /// The output that the user named.
-pub(crate) fn named(path: &Path, run: &Path, source: &SourceSettings) -> Result<Output, Failure> {
-    check(path, run, source).map_err(Failure::settings)
+pub(crate) fn named(path: &Path, run: &Path, source: &SourceSettings) -> Result<Output, Error> {
+    check(path, run, source).map_err(Error::settings)
 }
 
 fn check(path: &Path, run: &Path, source: &SourceSettings) -> Result<Output, OutputError> {

@@ -1,91 +1,105 @@
 //! [`Report`]: all that a run found, for people and machines alike. The closing table is printed
 //! from it, `report.json` and the last line of `--json` are it.
 
-use crate::{memory::peak_rss_mb, predict::Predicted, train::Trained};
+use crate::{forecast::Predicted, memory::peak_rss_mb};
 use millstream_data::TargetKind;
 use millstream_stage::StageReport;
-use millstream_trainer::{Baseline, EpochLoss, Figures, Metrics};
+use millstream_trainer::{Baseline, EpochLoss, Figures, Metrics, TrainReport};
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
-/// What a run found. Figures that were not reached are null; see [`Metrics`] for what they mean.
-#[derive(Debug, Serialize)]
-pub(crate) struct Report<'a> {
-    /// The run directory.
+/// What a run found. Figures that were not reached are `None`, null in JSON; see [`Metrics`] for what
+/// they mean.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The run's folder.
     #[serde(serialize_with = "path_as_text")]
-    pub(crate) run: &'a Path,
+    pub run: PathBuf,
     /// Whether it was cut short, to be resumed.
-    pub(crate) interrupted: bool,
-    pub(crate) steps: u64,
+    pub interrupted: bool,
+    /// Steps taken, those before a resume included.
+    pub steps: u64,
     /// Training windows seen.
-    pub(crate) samples: u64,
+    pub samples: u64,
     /// The epoch whose weights are in `checkpoints/best`.
-    pub(crate) best_epoch: Option<u32>,
-    /// By the configured loss, as are the two below.
-    pub(crate) train_loss: Option<f64>,
-    pub(crate) first_validation_loss: Option<f64>,
+    pub best_epoch: Option<u32>,
+    /// Mean loss of the last complete epoch, by the configured loss, as are those below.
+    pub train_loss: Option<f64>,
+    /// Validation loss before the first step.
+    pub first_validation_loss: Option<f64>,
     /// Of every epoch.
-    pub(crate) losses: &'a [EpochLoss],
+    pub losses: Vec<EpochLoss>,
     /// What of the targets is forecast: says what `directional_accuracy` counts.
-    pub(crate) target_kind: TargetKind,
+    pub target_kind: TargetKind,
     /// Validation figures before the first step.
-    pub(crate) first_validation: Option<&'a Metrics>,
+    pub first_validation: Option<Metrics>,
     /// Validation figures of the best epoch.
-    pub(crate) validation: Option<&'a Figures>,
+    pub validation: Option<Figures>,
     /// What naive forecasts reach on the validation windows.
-    pub(crate) validation_baseline: &'a Baseline,
+    pub validation_baseline: Baseline,
     /// Test figures of the best epoch.
-    pub(crate) test: Option<&'a Figures>,
+    pub test: Option<Figures>,
     /// What naive forecasts reach on the test windows.
-    pub(crate) baseline: &'a Baseline,
+    pub baseline: Baseline,
     /// Training windows per second of training steps.
-    pub(crate) samples_per_s: f64,
+    pub samples_per_s: f64,
     /// Share of the time that the trainer waited for data, 0 to 1.
-    pub(crate) wait_share: f64,
-    /// In the order of the line, as an object by name.
+    pub wait_share: f64,
+    /// In the order of the line; in JSON an object by name.
     #[serde(serialize_with = "by_name")]
-    pub(crate) stages: Vec<&'a StageReport>,
-    pub(crate) seconds: f64,
-    pub(crate) peak_rss_mb: f64,
-    /// What `predict` gave, where it followed.
-    pub(crate) predict: Option<&'a Predicted>,
+    pub stages: Vec<StageReport>,
+    /// From the start to the last of it.
+    pub seconds: f64,
+    /// The most memory that the process has had.
+    pub peak_rss_mb: f64,
+    /// What the forecasts of the test part gave, where they were made.
+    pub predict: Option<Predicted>,
     /// What a person was warned of.
-    pub(crate) warnings: &'a [String],
+    pub warnings: Vec<String>,
 }
 
-impl<'a> Report<'a> {
-    /// Of a run that took `seconds` in all.
+impl Report {
+    /// What training found, before it is [closed](Self::close).
     pub(crate) fn new(
-        trained: &'a Trained,
-        predicted: Option<&'a Predicted>,
-        warnings: &'a [String],
-        seconds: f64,
+        run: PathBuf,
+        interrupted: bool,
+        target_kind: TargetKind,
+        found: TrainReport,
+        stages: Vec<StageReport>,
     ) -> Self {
-        let found = &trained.report;
-        let predictor = predicted.iter().flat_map(|predicted| predicted.stages.last());
         Report {
-            run: &trained.run,
-            interrupted: trained.interrupted,
+            run,
+            interrupted,
             steps: found.steps,
             samples: found.samples,
             best_epoch: found.best_epoch,
             train_loss: found.train_loss,
             first_validation_loss: found.first_validation_loss,
-            losses: &found.losses,
-            target_kind: trained.settings.target.kind,
-            first_validation: found.first_validation.as_ref(),
-            validation: found.validation.as_ref(),
-            validation_baseline: &found.validation_baseline,
-            test: found.test.as_ref(),
-            baseline: &found.baseline,
+            losses: found.losses,
+            target_kind,
+            first_validation: found.first_validation,
+            validation: found.validation,
+            validation_baseline: found.validation_baseline,
+            test: found.test,
+            baseline: found.baseline,
             samples_per_s: rate(found.samples, found.train_seconds),
-            wait_share: trained.stages.last().map_or(0.0, StageReport::wait_share),
-            stages: trained.stages.iter().chain(predictor).collect(),
-            seconds,
-            peak_rss_mb: peak_rss_mb(),
-            predict: predicted,
-            warnings,
+            wait_share: stages.last().map_or(0.0, StageReport::wait_share),
+            stages,
+            ..Report::default()
         }
+    }
+
+    /// Adds what `predict` gave, and its last stage.
+    pub(crate) fn add_forecasts(&mut self, predicted: Predicted) {
+        self.stages.extend(predicted.stages.last().cloned());
+        self.predict = Some(predicted);
+    }
+
+    /// Notes what is known at the end alone.
+    pub(crate) fn close(&mut self, warnings: Vec<String>, seconds: f64) {
+        (self.warnings, self.seconds) = (warnings, seconds);
+        self.peak_rss_mb = peak_rss_mb();
     }
 }
 
@@ -93,7 +107,7 @@ fn rate(samples: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { samples as f64 / seconds } else { 0.0 }
 }
 
-fn by_name<S: Serializer>(stages: &[&StageReport], serializer: S) -> Result<S::Ok, S::Error> {
+fn by_name<S: Serializer>(stages: &[StageReport], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(stages.iter().map(|stage| (&stage.name, stage)))
 }
 

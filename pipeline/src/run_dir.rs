@@ -5,9 +5,10 @@
 
 use crate::{
     dead_runs,
-    failure::{Code, Failure},
+    error::{Error, ErrorKind},
     runs::{self, Started},
-    settings::{Override, Settings},
+    settings::{Override, Overrides, Settings},
+    unsaved::UnsavedRun,
 };
 use millstream_data::{
     ChecksumError, Checksums, folder_aside, make_folder, plain_file, sync_folder,
@@ -46,22 +47,23 @@ pub(crate) enum RunDirError {
     Edited { path: PathBuf },
     #[error("{source}; restore the run from a copy, or start a new one")]
     Damaged { source: ChecksumError },
+    #[error("{} has no model yet, as its first epoch has not ended; {}", .run.display(), if *.can_go_on { format!("go on with: millstream train --resume {}", .run.display()) } else { "nothing of it was saved, so train anew".to_owned() })]
+    NoModel { run: PathBuf, can_go_on: bool },
     #[error("{change}, but a run that goes on keeps its own settings; unset it")]
     Changed { change: String },
 }
 
 impl RunDir {
     /// Makes a new directory named after the time and writes the resolved settings into it.
-    pub(crate) fn create(settings: &Settings) -> Result<Self, Failure> {
+    pub(crate) fn create(settings: &Settings) -> Result<Self, Error> {
         let dir = &settings.run.dir;
         let made: Vec<PathBuf> = dir
             .ancestors()
             .filter(|d| !d.as_os_str().is_empty() && !d.exists())
             .map(Path::to_owned)
             .collect();
-        let create = || -> Result<RunLock, Failure> {
-            let failed =
-                |source| Failure::settings(RunDirError::Create { dir: dir.clone(), source });
+        let create = || -> Result<RunLock, Error> {
+            let failed = |source| Error::settings(RunDirError::Create { dir: dir.clone(), source });
             make_folder(dir).map_err(failed)?;
             // Held until the new run has a lock of its own: before that, it looks like a dead one.
             let folder = fs::File::open(dir).map_err(failed)?;
@@ -70,7 +72,7 @@ impl RunDir {
             }
             let path = make_unused(dir).map_err(failed)?;
             // Best effort, as below.
-            let lock = RunLock::take(&path, &command());
+            let lock = RunLock::take(&path, &program());
             Ok(lock.inspect_err(|_| drop(fs::remove_dir(&path)))?)
         };
         let lock = create().inspect_err(|_| {
@@ -94,6 +96,11 @@ impl RunDir {
     /// The right to write there.
     pub(crate) fn lock(&self) -> &RunLock {
         &self.lock
+    }
+
+    /// What removes it when nobody drops this.
+    pub(crate) fn unsaved(&self) -> UnsavedRun {
+        UnsavedRun::new(self.path(), !self.made.is_empty())
     }
 
     /// The run has something worth keeping.
@@ -134,15 +141,22 @@ fn make_unused(dir: &Path) -> io::Result<PathBuf> {
 }
 
 /// Takes the lock of a run that is to go on, before anything of it is read.
-pub(crate) fn lock(run: &Path) -> Result<RunLock, Failure> {
+pub(crate) fn lock(run: &Path) -> Result<RunLock, Error> {
     config_file(run)?;
-    Ok(RunLock::take(run, &command())?)
+    Ok(RunLock::take(run, &program())?)
 }
 
-/// What is at work: the program and its command. Flags may hold passwords.
-pub(crate) fn command() -> String {
-    let command = std::env::args_os().nth(1).unwrap_or_default();
-    format!("millstream {}", command.to_string_lossy())
+/// What is at work, for others who find the run locked. Flags of a program may hold passwords; of
+/// `millstream`, the first names the command.
+fn program() -> String {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().map(PathBuf::from).unwrap_or_default();
+    let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let command = arguments.next().and_then(|argument| argument.into_string().ok());
+    match command.as_deref() {
+        Some(command @ ("train" | "pipeline")) => format!("{program} {command}"),
+        _ => program,
+    }
 }
 
 /// Whether there is such a checkpoint, be it in the moment in which it is replaced.
@@ -166,15 +180,32 @@ pub(crate) fn can_go_on(run: &Path) -> bool {
     is_there(&run.join("checkpoints/last")) || has_model(run)
 }
 
+/// Refuses a run that has no model yet. What is no run is for whoever reads it to say.
+pub(crate) fn check_model(run: &Path) -> Result<(), Error> {
+    if has_model(run) || !run.join("config.toml").exists() {
+        return Ok(());
+    }
+    let (run, can_go_on) = (run.to_owned(), can_go_on(run));
+    Err(Error::settings(RunDirError::NoModel { run, can_go_on }))
+}
+
+/// Says of a run that is under way, or was stopped, that its model is not the last word.
+pub(crate) fn warn_of_unfinished(run: &Path, warnings: &Warnings) {
+    if !has_final_report(run) {
+        let run = run.display();
+        warnings.warn(format!("{run} has not come to its end; this is its best model so far"));
+    }
+}
+
 /// Whether a run has a model to predict with.
 pub(crate) fn has_model(run: &Path) -> bool {
     is_there(&best_checkpoint(run))
 }
 
 /// Writes a file of a run whole.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     millstream_data::write_whole(path, bytes).map_err(|source| {
-        Failure::new(Code::Other, RunDirError::Write { path: path.to_owned(), source })
+        Error::new(ErrorKind::Other, RunDirError::Write { path: path.to_owned(), source })
     })
 }
 
@@ -184,31 +215,30 @@ pub(crate) fn best_checkpoint(run: &Path) -> PathBuf {
 }
 
 /// The settings of a run that goes on: its own, which nothing may change.
-pub(crate) fn resumed_settings(run: &Path) -> Result<Settings, Failure> {
-    let (settings, changes) = settings_of(run, &[])?;
+pub(crate) fn resumed_settings(run: &Path, overrides: &Overrides) -> Result<Settings, Error> {
+    let (settings, changes) = settings_of(run, overrides)?;
     // Where new runs go is no matter of this one.
     match changes.iter().find(|change| change.key != "run.dir") {
         None => Ok(settings),
-        Some(change) => Err(Failure::settings(RunDirError::Changed { change: change.to_string() })),
+        Some(change) => Err(Error::settings(RunDirError::Changed { change: change.to_string() })),
     }
 }
 
-/// The settings a run was started with, with what the environment and these flags change, and a list
-/// of that.
+/// The settings a run was started with, with what is to be changed, and a list of that.
 pub(crate) fn settings_of(
     run: &Path,
-    set: &[String],
-) -> Result<(Settings, Vec<Override>), Failure> {
-    Settings::of_run(&config_file(run)?, set)
+    overrides: &Overrides,
+) -> Result<(Settings, Vec<Override>), Error> {
+    Settings::of_run(&config_file(run)?, overrides)
 }
 
 /// The settings a run was started with, and nothing else.
-pub(crate) fn own_settings(run: &Path) -> Result<Settings, Failure> {
+pub(crate) fn own_settings(run: &Path) -> Result<Settings, Error> {
     Settings::of_run_alone(&config_file(run)?)
 }
 
 /// Adds the warnings of a command to those that its run keeps, in `warnings.txt`.
-pub(crate) fn keep_warnings(run: &Path, warnings: &Warnings) -> Result<(), Failure> {
+pub(crate) fn keep_warnings(run: &Path, warnings: &Warnings) -> Result<(), Error> {
     let path = run.join("warnings.txt");
     // Several may predict with a run, and each has its warnings. Where a folder cannot be locked, the
     // last one wins.
@@ -231,18 +261,18 @@ pub(crate) fn keep_warnings(run: &Path, warnings: &Warnings) -> Result<(), Failu
 }
 
 /// The file with a run's settings, which must be as they were written.
-fn config_file(run: &Path) -> Result<PathBuf, Failure> {
+fn config_file(run: &Path) -> Result<PathBuf, Error> {
     let path = run.join(CONFIG);
     if !path.is_file() {
         let error = RunDirError::NotARun { run: run.to_owned(), file: CONFIG };
-        return Err(Failure::settings(error));
+        return Err(Error::settings(error));
     }
     match check(run, CONFIG) {
         Ok(()) => Ok(path),
         Err(ChecksumError::Damaged { path }) if path.ends_with(CONFIG) => {
-            Err(Failure::settings(RunDirError::Edited { path }))
+            Err(Error::settings(RunDirError::Edited { path }))
         }
-        Err(source) => Err(Failure::settings(RunDirError::Damaged { source })),
+        Err(source) => Err(Error::settings(RunDirError::Damaged { source })),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A run notes when it was started (`run.json`): names can be changed and files copied, and a copy
 //! of an old run is an old run.
 
-use crate::{failure::Failure, run_dir};
+use crate::{error::Error, run_dir};
 use millstream_data::TimeKind;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -27,11 +27,13 @@ pub(crate) struct Started {
 
 /// The run that a command takes when none is named.
 #[derive(Debug)]
-pub(crate) struct RunChoice {
-    pub(crate) run: PathBuf,
+#[non_exhaustive]
+pub struct RunChoice {
+    /// Its folder.
+    pub run: PathBuf,
     /// What a person should know of the choice, a line each: why newer runs were not taken, and
     /// which could not be told.
-    pub(crate) remarks: Vec<String>,
+    pub remarks: Vec<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +89,10 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 /// The newest run in `dir` that has a model.
-pub(crate) fn newest(dir: &Path) -> Result<RunChoice, Failure> {
+///
+/// # Errors
+/// There is none.
+pub fn newest(dir: &Path) -> Result<RunChoice, Error> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut runs: Vec<PathBuf> =
         entries.filter(|path| path.join("config.toml").is_file()).collect();
@@ -113,7 +118,7 @@ pub(crate) fn newest(dir: &Path) -> Result<RunChoice, Failure> {
             });
             Ok(RunChoice { remarks: passed_over.chain(unsure).collect(), run })
         }
-        None => Err(Failure::settings(NoRun { dir: dir.to_owned(), untrained: runs })),
+        None => Err(Error::settings(NoRun { dir: dir.to_owned(), untrained: runs })),
     }
 }
 

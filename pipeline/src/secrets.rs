@@ -10,7 +10,7 @@ const HIDDEN: &str = "***";
 
 /// The text without what looks like a password: `user:password@` of an address, and what follows
 /// `password=`.
-pub(crate) fn hide(text: &str) -> Cow<'_, str> {
+pub fn hide_passwords(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
     let mut from = 0;
     while let Some(at) = find(&text, from) {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_looks_like_a_password_is_hidden() {
-        let check = |text: &str, expected: &str| assert_eq!(hide(text), expected);
+        let check = |text: &str, expected: &str| assert_eq!(hide_passwords(text), expected);
         check("postgres://u:s3@cr:et@h:5432/db", "postgres://u:***@h:5432/db");
         check(
             "a b://u:x@h and c://v:y@i/?password=z&a=1",

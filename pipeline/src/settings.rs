@@ -1,4 +1,4 @@
-//! The settings: file, then environment, then flags.
+//! [`Settings`]: all that can be set, from a file, the environment and flags, or in a program.
 //!
 //! Each of the three is a layer of single keys with values (`layer.rs`), checked against what the
 //! key takes (`shape.rs`, `fit.rs`); a later layer wins key by key, and what results is read by
@@ -14,7 +14,7 @@ mod no_effect;
 mod origin;
 mod shape;
 
-use crate::failure::Failure;
+use crate::error::Error;
 use error::SettingsError;
 use layer::{Given, Layer};
 use millstream_data::Reference;
@@ -37,18 +37,28 @@ use std::{
 /// The file that is read when it is there and no other was named.
 const DEFAULT_FILE: &str = "pipeline.toml";
 
-/// Every setting.
+/// Every setting, as `pipeline.toml` documents them. Made by [`from_toml`](Self::from_toml),
+/// [`load`](Self::load) or from the defaults, and changed field by field.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Settings {
-    pub(crate) source: SourceSettings,
-    pub(crate) target: TargetSettings,
-    pub(crate) window: WindowSettings,
-    pub(crate) split: SplitSettings,
-    pub(crate) scale: ScaleSettings,
-    pub(crate) prefetch: PrefetchSettings,
-    pub(crate) train: TrainSettings,
-    pub(crate) run: RunSettings,
+#[non_exhaustive]
+pub struct Settings {
+    /// Where rows come from.
+    pub source: SourceSettings,
+    /// What is forecast.
+    pub target: TargetSettings,
+    /// What a model sees of a series at a time.
+    pub window: WindowSettings,
+    /// What is learned from, looked at and tested.
+    pub split: SplitSettings,
+    /// How values are scaled.
+    pub scale: ScaleSettings,
+    /// What computes, and how far ahead batches are prepared.
+    pub prefetch: PrefetchSettings,
+    /// How to train.
+    pub train: TrainSettings,
+    /// Where runs go and how many threads they use.
+    pub run: RunSettings,
     /// Who gave each value that is not a default, by dotted key.
     #[serde(skip)]
     origins: BTreeMap<String, Origin>,
@@ -57,19 +67,34 @@ pub(crate) struct Settings {
 /// Where runs go and how many threads they use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct RunSettings {
-    pub(crate) dir: PathBuf,
-    pub(crate) threads: Threads,
-    pub(crate) normalize_threads: Threads,
-    pub(crate) train_threads: Threads,
+#[non_exhaustive]
+pub struct RunSettings {
+    /// Each run makes a folder in it.
+    pub dir: PathBuf,
+    /// Of the whole line.
+    pub threads: Threads,
+    /// Of them, to fill batches.
+    pub normalize_threads: Threads,
+    /// Of them, to train.
+    pub train_threads: Threads,
 }
 
 /// A number of threads, or `"auto"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "toml::Value", into = "toml::Value")]
-pub(crate) enum Threads {
+pub enum Threads {
+    /// As many as are useful.
     Auto,
+    /// So many.
     Count(NonZeroUsize),
+}
+
+/// What changes the settings of a file or a run: environment variables, then assignments. None of
+/// either by default.
+#[derive(Clone, Default)]
+pub struct Overrides {
+    environment: Vec<(OsString, OsString)>,
+    set: Vec<String>,
 }
 
 /// A setting of a run to which the environment or a flag gives another value.
@@ -83,30 +108,46 @@ pub(crate) struct Override {
 }
 
 impl Settings {
-    /// Reads the settings as documented in `--help`.
-    pub(crate) fn load(file: Option<&Path>, set: &[String]) -> Result<Self, Failure> {
+    /// The defaults, and what this text in the form of `pipeline.toml` sets.
+    ///
+    /// # Errors
+    /// An unknown key, with the nearest there is; a value that a key does not take.
+    pub fn from_toml(text: &str) -> Result<Self, Error> {
+        layer::text(text).and_then(Settings::resolve).map_err(Error::settings)
+    }
+
+    /// Reads the settings as the `millstream` command does: from this file, without one from
+    /// `pipeline.toml` if that is there; then from the overrides.
+    ///
+    /// # Errors
+    /// As for [`Settings::from_toml`]; also that the file cannot be read.
+    pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Self, Error> {
         let default = Path::new(DEFAULT_FILE);
         let file = file.or_else(|| default.exists().then_some(default));
-        Settings::read(file, std::env::vars_os(), set).map_err(Failure::settings)
+        let Overrides { environment, set } = overrides;
+        Settings::read(file, environment.iter().cloned(), set).map_err(Error::settings)
     }
 
     /// Refuses what was set in this section (`""` for all of them) and does nothing.
     ///
     /// Not every command asks: forecasting with a run that had more flags than this is no mistake.
-    pub(crate) fn check_effects(&self, section: &str) -> Result<(), Failure> {
-        no_effect::check(self, section).map_err(Failure::settings)
+    pub(crate) fn check_effects(&self, section: &str) -> Result<(), Error> {
+        no_effect::check(self, section).map_err(Error::settings)
     }
 
-    /// Reads the settings that a run has kept, then the environment and these flags; says what the
-    /// latter change. A password in `source.url` is none of the run's, so another is no change.
-    pub(crate) fn of_run(file: &Path, set: &[String]) -> Result<(Self, Vec<Override>), Failure> {
-        Settings::read_run(file, std::env::vars_os(), set).map_err(Failure::settings)
+    /// Reads the settings that a run has kept, then the overrides; says what these change. A password
+    /// in `source.url` is none of the run's, so another is no change.
+    pub(crate) fn of_run(
+        file: &Path,
+        Overrides { environment, set }: &Overrides,
+    ) -> Result<(Self, Vec<Override>), Error> {
+        Settings::read_run(file, environment.iter().cloned(), set).map_err(Error::settings)
     }
 
     /// Reads the settings that a run has kept, and nothing else.
-    pub(crate) fn of_run_alone(file: &Path) -> Result<Self, Failure> {
+    pub(crate) fn of_run_alone(file: &Path) -> Result<Self, Error> {
         let kept = layer::file(file).and_then(Settings::resolve);
-        kept.map_err(Failure::settings)
+        kept.map_err(Error::settings)
     }
 
     /// These settings with the paths of the source made absolute, so that a run finds its rows from
@@ -183,6 +224,21 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Notes what a program has set, so that it is judged as if it stood in a file.
+    ///
+    /// # Errors
+    /// What no machine takes.
+    pub(crate) fn with_fields_noted(mut self) -> Result<Self, Error> {
+        let (values, defaults) = (self.values(), Settings::default().values());
+        let leaves = shape::Shape::settings().paths().into_iter();
+        let leaves = leaves.filter(|(_, shape)| !matches!(shape, shape::Shape::Section(_)));
+        for (key, _) in leaves.filter(|(key, _)| at(&values, key) != at(&defaults, key)) {
+            self.origins.entry(key).or_insert(Origin::Program);
+        }
+        limits::check(&self).map_err(Error::settings)?;
+        Ok(self)
+    }
+
     /// Who gave a setting its value; `None` for a default.
     pub(crate) fn origin(&self, key: &str) -> Option<&Origin> {
         self.origins.get(key)
@@ -228,6 +284,27 @@ impl Settings {
     /// stands where it came from.
     pub(crate) fn to_toml(&self) -> String {
         annotated::write(&self.without_password().values(), &|key| self.origin(key))
+    }
+}
+
+impl Overrides {
+    /// What the environment of this process sets (`MILLSTREAM_TRAIN__EPOCHS=3`), then these
+    /// assignments (`train.epochs=3`).
+    #[must_use]
+    pub fn of_process(set: &[String]) -> Self {
+        Overrides { environment: std::env::vars_os().collect(), set: set.to_vec() }
+    }
+
+    /// These assignments (`train.epochs=3`), of which the later wins.
+    pub fn of<T: Into<String>>(set: impl IntoIterator<Item = T>) -> Self {
+        Overrides { environment: Vec::new(), set: set.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl fmt::Debug for Overrides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values may be passwords.
+        f.debug_struct("Overrides").finish_non_exhaustive()
     }
 }
 

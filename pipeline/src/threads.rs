@@ -26,6 +26,19 @@ pub(crate) fn share(settings: &RunSettings) -> Share {
     }
 }
 
+/// Gives libtorch, for the whole process, its share.
+pub(crate) fn claim(settings: &RunSettings) {
+    let threads = share(settings).train.get();
+    tch::set_num_threads(i32::try_from(threads).unwrap_or(i32::MAX));
+}
+
+/// The same where the settings name a number: that asks for it.
+pub(crate) fn claim_what_is_set(settings: &RunSettings) {
+    if [settings.threads, settings.train_threads].iter().any(|threads| *threads != Threads::Auto) {
+        claim(settings);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

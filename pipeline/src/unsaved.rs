@@ -12,21 +12,22 @@ use std::{
 /// Ends the name of a run that is being removed.
 pub(crate) const UNSAVED: &str = ".unsaved";
 
-/// The directory of a new run.
+/// The folder of a new run, which goes while nothing is saved in it. For programs that end without
+/// dropping what they have.
 #[derive(Debug)]
-pub(crate) struct NewRun {
+pub struct UnsavedRun {
     path: PathBuf,
     /// Whether the folder of all runs was made for it.
     is_first: bool,
 }
 
-impl NewRun {
+impl UnsavedRun {
     pub(crate) fn new(path: &Path, is_first: bool) -> Self {
-        NewRun { path: path.to_owned(), is_first }
+        UnsavedRun { path: path.to_owned(), is_first }
     }
 
     /// Removes the run, unless it has a checkpoint. Best effort: this runs while the process ends.
-    pub(crate) fn remove(&self) {
+    pub fn remove(&self) {
         let (run, Some(name)) = (&self.path, self.path.file_name()) else { return };
         let mut hidden = OsString::from(".");
         hidden.push(name);
@@ -64,7 +65,7 @@ mod tests {
         fs::create_dir_all(run.join("checkpoints/.last.partial")).unwrap();
         fs::write(run.join("config.toml"), "").unwrap();
         fs::create_dir(run.join("checkpoints/best")).unwrap();
-        let new = NewRun::new(&run, true);
+        let new = UnsavedRun::new(&run, true);
         new.remove();
         assert!(run.join("config.toml").exists(), "a run with a checkpoint was removed");
         fs::remove_dir(run.join("checkpoints/best")).unwrap();
@@ -78,7 +79,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = folder.path().join("runs/one");
         fs::create_dir_all(&run).unwrap();
-        NewRun::new(&run, false).remove();
+        UnsavedRun::new(&run, false).remove();
         assert!(!run.exists() && run.parent().unwrap().exists());
     }
 }

@@ -63,6 +63,12 @@ pub(crate) enum Error {
     #[error("step `{step}` failed ({reason}); to run it alone: {by_hand}")]
     StepFailed { step: String, reason: String, by_hand: String },
 
+    #[error("the toys of CONTRIBUTING.md: {problem}")]
+    Toys { problem: String },
+
+    #[error("the program {program} outside of the workspace: {problem}")]
+    Outside { program: &'static str, problem: String },
+
     #[error("tidy found {count} problem(s), listed above")]
     Untidy { count: usize },
 

@@ -26,18 +26,36 @@ pub(crate) struct Metadata {
 }
 
 /// A workspace member.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
+    /// Registries it may go to; `None` for any.
+    #[serde(default)]
+    pub(crate) publish: Option<Vec<String>>,
+    #[serde(default)]
+    pub(crate) targets: Vec<Target>,
+}
+
+/// Something that a package builds.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) src_path: PathBuf,
 }
 
 /// A direct dependency of any kind: normal, dev or build.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
+    /// The version asked for; `*` where none is named.
+    #[serde(default)]
+    pub(crate) req: String,
+    /// Where it lies, when it is one of ours.
+    #[serde(default)]
+    pub(crate) path: Option<PathBuf>,
     /// `dev` or `build`; `None` for a normal one.
     #[serde(default)]
     pub(crate) kind: Option<String>,
@@ -73,6 +91,13 @@ impl Workspace {
     /// Where set-up puts libtorch, and where `.cargo/config.toml` points builds to.
     pub(crate) fn libtorch(&self) -> PathBuf {
         self.root.join(".libtorch")
+    }
+
+    /// Tells a cargo that runs elsewhere where libtorch is, as `.cargo/config.toml` does here.
+    pub(crate) fn point_at_libtorch(&self, command: &mut Command) {
+        if env::var_os("LIBTORCH").is_none() {
+            command.env("LIBTORCH", self.libtorch());
+        }
     }
 
     /// `cargo`, the same one that started us, to be run in the workspace's root.

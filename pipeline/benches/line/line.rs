@@ -1,4 +1,4 @@
-//! Ours: the line, put together as `pipeline/src/train.rs` does, without its progress bars.
+//! Ours: the line, put together as `pipeline/src/training.rs` does, without its progress bars.
 
 use crate::{
     harness::{

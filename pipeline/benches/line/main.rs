@@ -16,10 +16,6 @@ mod settings;
 #[expect(dead_code, reason = "other benches use more of it")]
 mod harness;
 
-#[path = "../../src/memory.rs"]
-#[expect(dead_code, reason = "the program uses more of it")]
-mod memory;
-
 use batches::Batches;
 use harness::{
     Failure,
@@ -63,7 +59,7 @@ fn run() -> Result<(), Failure> {
     }
     let json = arguments.create_json()?;
     // As the program does before anything else, and on as many threads as it would take.
-    memory::keep_freed();
+    millstream::keep_freed_memory();
     let cache = tempfile::tempdir()?;
     let settings = Settings::new(cache.path())?;
     tch::set_num_threads(settings.train_threads.get().try_into()?);

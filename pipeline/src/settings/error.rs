@@ -7,8 +7,8 @@ use std::{io, path::PathBuf};
 pub(crate) enum SettingsError {
     #[error("cannot read the settings file {}", .path.display())]
     Unreadable { path: PathBuf, source: io::Error },
-    #[error("{}:{line}: {message}", .path.display())]
-    Syntax { path: PathBuf, line: usize, message: String },
+    #[error("{origin}: {message}")]
+    Syntax { origin: Origin, message: String },
     #[error("--set {text:?} is not KEY=VALUE, e.g. train.epochs=3")]
     NotAnAssignment { text: String },
     #[error("the environment variable {name} is not UTF-8 text")]

@@ -31,24 +31,28 @@ pub(super) struct Given {
 pub(super) fn file(path: &Path) -> Result<Layer, SettingsError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
+    parse(&text, &|line| Origin::File { path: path.to_owned(), line })
+}
+
+/// What a text of that form gives.
+pub(super) fn text(text: &str) -> Result<Layer, SettingsError> {
+    parse(text, &|line| Origin::Text { line })
+}
+
+/// `place` says where a line stands.
+fn parse(text: &str, place: &dyn Fn(usize) -> Origin) -> Result<Layer, SettingsError> {
     let line_at = |at: usize| text[..at].matches('\n').count() + 1;
-    let syntax = |error: toml::de::Error| {
-        let line = error.span().map_or(1, |span| line_at(span.start));
-        let message = error.message().to_owned();
-        SettingsError::Syntax { path: path.to_owned(), line, message }
+    let wrong = |error: &toml::de::Error, message: &str| {
+        let origin = place(error.span().map_or(1, |span| line_at(span.start)));
+        SettingsError::Syntax { origin, message: message.to_owned() }
     };
     let mut lines = BTreeMap::new();
-    note_lines(DeTable::parse(&text).map_err(syntax)?.get_ref(), "", &line_at, &mut lines);
+    let table = DeTable::parse(text).map_err(|error| wrong(&error, error.message()))?;
+    note_lines(table.get_ref(), "", &line_at, &mut lines);
     // What is TOML by its syntax can still hold a number that no type takes.
-    let table = toml::from_str::<toml::Table>(&text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_at(span.start));
-        let message = "a number is too large".to_owned();
-        SettingsError::Syntax { path: path.to_owned(), line, message }
-    })?;
-    let origin = |key: &str| Origin::File {
-        path: path.to_owned(),
-        line: lines.get(key).copied().unwrap_or(1),
-    };
+    let table = toml::from_str::<toml::Table>(text)
+        .map_err(|error| wrong(&error, "a number is too large"))?;
+    let origin = |key: &str| place(lines.get(key).copied().unwrap_or(1));
     let mut layer = Layer::new();
     for (name, value) in table {
         take(&name, "", Shape::settings(), value, &origin, &mut |key, given| {

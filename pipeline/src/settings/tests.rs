@@ -19,7 +19,7 @@ fn read(file: &str, environment: &[(&str, &str)], set: &[&str]) -> Result<Settin
     std::fs::write(&path, file).unwrap();
     let settings = Settings::read(Some(&path), variables(environment), &words(set));
     let folder = format!("{}/", folder.path().display());
-    settings.map_err(|error| Failure::settings(error).to_string().replace(&folder, ""))
+    settings.map_err(|error| Error::settings(error).to_string().replace(&folder, ""))
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn what_changes_a_run_is_known() {
 #[test]
 fn a_missing_file_is_named() {
     let error = Settings::read(Some(Path::new("no-such.toml")), [], &[]).unwrap_err();
-    let line = Failure::settings(error).to_string();
+    let line = Error::settings(error).to_string();
     assert!(line.starts_with("cannot read the settings file no-such.toml: "), "{line}");
 }
 

@@ -50,7 +50,11 @@ fn only_a_file_outside_of_checkpoints_is_written() {
     assert_eq!(set.status.code(), Some(2), "a setting would have no effect");
     let inside = format!("{run}/checkpoints/best/model.pt");
     check_fails(&bench.run(&["export", "--output", &inside]), 2, &["in a checkpoint of the run"]);
-    check_fails(&bench.run(&["export", "--output", "-"]), 2, &["--output - is not a file"]);
+    check_fails(&bench.run(&["export", "--output", "-"]), 2, &["--output - does not end in .pt"]);
+    let settings = fs::read(bench.path("pipeline.toml")).unwrap();
+    let refused = bench.run(&["export", "--output", "pipeline.toml"]);
+    check_fails(&refused, 2, &["--output pipeline.toml does not end in .pt"]);
+    assert_eq!(fs::read(bench.path("pipeline.toml")).unwrap(), settings);
     check_fails(&bench.run(&["export", "--output", "runs"]), 2, &["--output runs is not a file"]);
     let file = bench.path(&run).join("checkpoints/best/model.safetensors");
     let mut bytes = fs::read(&file).unwrap();
@@ -58,4 +62,15 @@ fn only_a_file_outside_of_checkpoints_is_written() {
     fs::write(&file, bytes).unwrap();
     check_fails(&bench.run(&["export"]), 1, &["model.safetensors is damaged"]);
     assert!(!bench.path(&run).join("model.pt").exists());
+}
+
+#[test]
+fn a_run_that_has_not_ended_is_exported_with_a_warning() {
+    let bench = Bench::new(SMALL);
+    let run = bench.interrupted(&["train", "--set", "train.epochs=40"]);
+    let exported = bench.json(&["export", "--json", "--run", &run]);
+    let warnings = exported["warnings"].to_string();
+    assert!(warnings.contains("has not come to its end"), "{warnings}");
+    fs::remove_dir_all(bench.path(&run).join("checkpoints")).unwrap();
+    check_fails(&bench.run(&["export", "--run", &run]), 2, &["has no model yet"]);
 }

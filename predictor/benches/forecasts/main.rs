@@ -40,7 +40,7 @@ fn run() -> Result<(), Failure> {
     }
     let json = arguments.create_json()?;
     // As the program does before anything else, and on as many threads as it would take.
-    memory::keep_freed();
+    memory::keep_freed_memory();
     tch::set_num_threads(std::thread::available_parallelism()?.get().try_into()?);
 
     let work = Kind::ALL.map(|kind| Work::new(kind, arguments.quick));

@@ -39,7 +39,7 @@ fn run() -> Result<(), Failure> {
     let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else { return Ok(()) };
     let json = arguments.create_json()?;
     // As the program does before anything else, and on as many threads as it would take.
-    memory::keep_freed();
+    memory::keep_freed_memory();
     let threads = std::thread::available_parallelism()?.get();
     tch::set_num_threads(threads.try_into()?);
 

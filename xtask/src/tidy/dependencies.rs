@@ -159,14 +159,10 @@ mod tests {
     use crate::workspace::Dependency;
 
     fn package(name: &str, dependencies: &[&str]) -> Package {
-        let dependencies =
-            dependencies.iter().map(|name| Dependency { name: (*name).into(), kind: None });
-        Package {
-            name: name.into(),
-            description: None,
-            manifest_path: "Cargo.toml".into(),
-            dependencies: dependencies.collect(),
-        }
+        let dependencies = dependencies
+            .iter()
+            .map(|name| Dependency { name: (*name).into(), ..Dependency::default() });
+        Package { name: name.into(), dependencies: dependencies.collect(), ..Package::default() }
     }
 
     /// Checks one package in a workspace that also has all others.

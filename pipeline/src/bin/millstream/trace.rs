@@ -1,8 +1,8 @@
 //! What happens inside, for those who want to look: `--verbose` on stderr, and `trace.json`, every
 //! span of every stage, for Chrome's tracing page or Perfetto.
 
-use crate::{failure::Failure, messages::Stderr};
-use millstream_stage::Warnings;
+use crate::messages::Stderr;
+use millstream::{Error, Warnings};
 use std::{
     fs::File,
     io::{self, Write},
@@ -40,10 +40,10 @@ impl Trace {
         verbose: bool,
         path: &Path,
         warnings: &Warnings,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         let path = path.to_owned();
         let file = File::create(&path)
-            .map_err(|source| Failure::settings(NoFile { path: path.clone(), source }))?;
+            .map_err(|source| Error::settings(NoFile { path: path.clone(), source }))?;
         let spans = Spans { file: Some(file), path, warnings: warnings.clone() };
         Ok(Trace::init(verbose, Some(spans)))
     }

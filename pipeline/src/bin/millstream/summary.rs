@@ -1,16 +1,14 @@
 //! The closing table of a run, at most 80 columns wide.
 
-use crate::{predict::Predicted, progress::grouped, report::Report};
+use millstream::{Figures, Metrics, Predicted, Report, StageReport, grouped};
 use millstream_data::TargetKind;
-use millstream_stage::StageReport;
-use millstream_trainer::{Figures, Metrics};
 use std::fmt::Write;
 
 /// Lines of figures by target and step; the rest is in `report.json`.
 const MOST_STEPS: usize = 12;
 
 /// What a person wants to know at the end.
-pub(crate) fn table(report: &Report<'_>) -> String {
+pub(crate) fn table(report: &Report) -> String {
     let mut out = String::new();
     figures(&mut out, report);
     line(&mut out, "");
@@ -43,10 +41,10 @@ pub(crate) fn table(report: &Report<'_>) -> String {
             report.peak_rss_mb
         ),
     );
-    if let Some(text) = report.predict.and_then(Predicted::line) {
+    if let Some(text) = report.predict.as_ref().and_then(Predicted::line) {
         line(&mut out, &text);
     }
-    for warning in report.warnings {
+    for warning in &report.warnings {
         line(&mut out, &format!("warning: {warning}"));
     }
     line(&mut out, &format!("everything is in {}", report.run.display()));
@@ -58,7 +56,7 @@ fn line(out: &mut String, text: &str) {
 }
 
 /// The figures of all steps and targets together, then of each.
-fn figures(out: &mut String, report: &Report<'_>) {
+fn figures(out: &mut String, report: &Report) {
     line(out, "");
     line(out, &format!("{:<22}{:>18}{:>18}", "", "in scaled units", "in user units"));
     line(out, &row("", ["mse", "mae", "mse", "mae", "ic", "rank ic", "sign"].map(str::to_owned)));
@@ -68,9 +66,9 @@ fn figures(out: &mut String, report: &Report<'_>) {
         }
     };
     let overall = |figures: Option<&'_ Figures>| figures.map(|figures| figures.overall);
-    all("validation before", report.first_validation);
-    all("validation after", overall(report.validation).as_ref());
-    all("test", overall(report.test).as_ref());
+    all("validation before", report.first_validation.as_ref());
+    all("validation after", overall(report.validation.as_ref()).as_ref());
+    all("test", overall(report.test.as_ref()).as_ref());
     all("test, predict the mean", overall(report.baseline.mean.as_ref()).as_ref());
     all("test, predict the last", overall(report.baseline.last.as_ref()).as_ref());
     by_step(out, report);
@@ -95,9 +93,10 @@ fn sign_note(kind: TargetKind) -> &'static str {
 }
 
 /// Each step of each target by itself, where there is more than one.
-fn by_step(out: &mut String, report: &Report<'_>) {
-    let parts = [("test", report.test), ("validation", report.validation)];
-    let Some((part, figures)) = parts.into_iter().find_map(|(part, f)| Some((part, f?))) else {
+fn by_step(out: &mut String, report: &Report) {
+    let parts = [("test", &report.test), ("validation", &report.validation)];
+    let Some((part, figures)) = parts.into_iter().find_map(|(part, f)| Some((part, f.as_ref()?)))
+    else {
         return;
     };
     if figures.by_step.len() < 2 {
@@ -156,8 +155,7 @@ fn stage_line(stage: &StageReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_trainer::{Baseline, StepMetrics};
-    use std::path::Path;
+    use millstream::{Baseline, StepMetrics};
 
     fn metrics(size: f64) -> Metrics {
         Metrics {
@@ -184,30 +182,11 @@ mod tests {
     fn printed(test: &Figures, kind: TargetKind) -> String {
         let last = Metrics { directional_accuracy: None, ic: None, ..metrics(1.0) };
         let last = Some(Figures { overall: last, by_step: Vec::new() });
-        let (baseline, nothing) = (Baseline { mean: None, last }, Baseline::default());
-        table(&Report {
-            run: Path::new("runs/r"),
-            interrupted: false,
-            steps: 1_234,
-            samples: 9,
-            best_epoch: Some(1),
-            train_loss: None,
-            first_validation_loss: None,
-            losses: &[],
-            target_kind: kind,
-            first_validation: None,
-            validation: None,
-            validation_baseline: &nothing,
-            test: Some(test),
-            baseline: &baseline,
-            samples_per_s: 1.0,
-            wait_share: 0.0,
-            stages: Vec::new(),
-            seconds: 3.0,
-            peak_rss_mb: 1.0,
-            predict: None,
-            warnings: &[],
-        })
+        let mut report = Report::default();
+        (report.run, report.steps, report.best_epoch) = ("runs/r".into(), 1_234, Some(1));
+        (report.target_kind, report.test) = (kind, Some(test.clone()));
+        report.baseline = Baseline { mean: None, last };
+        table(&report)
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The bar of a training run: one for its steps, one for every look at validation or test windows.
 
-use crate::progress::{Display, brief, grouped};
+use crate::display::{Display, brief};
+use millstream::{Progress, grouped};
 use millstream_data::{Phase, WindowCounts};
-use millstream_trainer::Progress;
 use std::time::{Duration, Instant};
 
 /// Shows how a run goes.
@@ -134,7 +134,7 @@ fn length(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::screen::Screen;
+    use crate::display::screen::Screen;
 
     const COLUMNS: u16 = 60;
 

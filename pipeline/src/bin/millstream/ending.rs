@@ -7,10 +7,8 @@
 //! A panic is a defect, and its message may hold anything, a password too. So only text that stands
 //! in the program is shown, and where it happened.
 
-use crate::{
-    failure::{Code, Failure},
-    messages::{tell, tell_error},
-};
+use crate::messages::{tell, tell_error};
+use millstream::{Error, ErrorKind};
 use std::{
     io::{Write, stdout},
     panic::{self, PanicHookInfo},
@@ -73,8 +71,8 @@ pub(crate) fn tell_panics_without_secrets() {
 }
 
 /// What a panic is to `--json` and the exit code.
-pub(crate) fn defect() -> Failure {
-    Failure::new(Code::Other, "a defect of millstream; stderr says where")
+pub(crate) fn defect() -> Error {
+    Error::new(ErrorKind::Other, "a defect of millstream; stderr says where")
 }
 
 fn line(panic: &PanicHookInfo<'_>) -> String {

@@ -6,7 +6,7 @@
 //! an error: somebody asked for it. The macros of the standard library panic in both cases and are
 //! linted away in `main.rs`.
 
-use crate::failure::{Code, Failure};
+use millstream::{Error, ErrorKind};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 
@@ -27,18 +27,18 @@ pub(crate) fn tell_error(error: &str) {
 ///
 /// # Errors
 /// When it is not out in full: the disk is full, or the reader is gone.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Error> {
     let mut stdout = stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    written.map_err(|source| Failure::new(Code::Other, CannotPrint { source }))
+    written.map_err(|source| Error::new(ErrorKind::Other, CannotPrint { source }))
 }
 
 /// Writes a result as one line of JSON.
 ///
 /// # Errors
 /// As [`print()`].
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string(value).map_err(|error| Failure::new(Code::Other, error))?;
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Error> {
+    let json = serde_json::to_string(value).map_err(|error| Error::new(ErrorKind::Other, error))?;
     print(&format!("{json}\n"))
 }
 

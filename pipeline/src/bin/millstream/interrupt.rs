@@ -11,14 +11,11 @@
 use crate::{
     cli::Common,
     ending::LastWords,
-    failure::{Code, Failure},
     messages::{print_json, tell, tell_error},
-    unsaved::NewRun,
 };
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use millstream::{Error, ErrorKind, StopHandle, UnsavedRun};
 use std::{
     io::{self, PipeReader, Read},
-    ops::ControlFlow,
     os::fd::{BorrowedFd, IntoRawFd},
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -44,7 +41,7 @@ struct Work {
     /// Whether there may be something to save.
     is_under_way: bool,
     /// A new run, which goes while it holds nothing.
-    new_run: Option<NewRun>,
+    new_run: Option<UnsavedRun>,
     /// What to say to somebody who stops it before that.
     words: Option<String>,
 }
@@ -62,11 +59,6 @@ struct Deaf {
     source: io::Error,
 }
 
-/// What a loader that is in the middle of a long read should do.
-pub(crate) fn go_on() -> ControlFlow<()> {
-    if ASKED.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-}
-
 /// Nothing is there to be saved from here on. Whoever stops the process now hears these words.
 pub(crate) fn nothing_to_save(words: String) {
     let mut work = work();
@@ -77,11 +69,11 @@ pub(crate) fn nothing_to_save(words: String) {
 /// ends the process waits for it to be made, so that none is left that nobody knows of.
 pub(crate) fn make_run<T, E>(
     make: impl FnOnce() -> Result<T, E>,
-    new: impl FnOnce(&T) -> NewRun,
+    unsaved: impl FnOnce(&T) -> Option<UnsavedRun>,
 ) -> Result<T, E> {
     let mut work = work();
     let run = make()?;
-    work.new_run = Some(new(&run));
+    work.new_run = unsaved(&run);
     Ok(run)
 }
 
@@ -90,17 +82,16 @@ pub(crate) fn is_under_way() {
     work().is_under_way = true;
 }
 
-/// A channel that gets a message at the first signal.
-pub(crate) fn on_interrupt(common: &Common) -> Result<Receiver<()>, Failure> {
+/// Stops the lines of this handle at the first signal.
+pub(crate) fn on_interrupt(common: &Common, lines: StopHandle) -> Result<(), Error> {
     let voice = Voice { json: common.json, quiet: common.quiet };
-    let (sender, receiver) = unbounded();
     let listen = || {
         let signals = signals()?;
         let thread = thread::Builder::new().name("signals".to_owned());
-        thread.spawn(move || hear(signals, &sender, voice))
+        thread.spawn(move || hear(signals, &lines, voice))
     };
-    listen().map_err(|source| Failure::new(Code::Other, Deaf { source }))?;
-    Ok(receiver)
+    listen().map_err(|source| Error::new(ErrorKind::Other, Deaf { source }))?;
+    Ok(())
 }
 
 /// A file that grows beyond `ulimit -f` is then an error of the write, which has a name and a place,
@@ -110,21 +101,20 @@ pub(crate) fn ignore_file_size_limits() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-fn hear(mut signals: PipeReader, line: &Sender<()>, voice: Voice) {
+fn hear(mut signals: PipeReader, lines: &StopHandle, voice: Voice) {
     let mut signal = [0];
     // The pipe is never closed, and a read of it has no other reason to fail.
     while signals.read_exact(&mut signal).is_ok() {
         let first = !ASKED.swap(true, Ordering::Relaxed);
         if first {
-            // A line that has ended just now has nothing left to stop.
-            let _ = line.send(());
+            lines.stop();
             // Where no thread can be had, the line still stops, if silently.
             drop(thread::Builder::new().name("stopping".to_owned()).spawn(move || stop(voice)));
         } else if i32::from(signal[0]) != libc::SIGHUP {
             // A closed terminal tells the shell and the program, and both tell the program.
             let last = LastWords::seize();
             remove_new_run();
-            last.end(Code::Interrupted as u8);
+            last.end(ErrorKind::Interrupted.exit_code());
         }
     }
 }
@@ -144,13 +134,13 @@ fn stop(voice: Voice) {
     };
     let last = LastWords::claim();
     remove_new_run();
-    let failure = Failure::new(Code::Interrupted, words.unwrap_or_else(|| NOTHING.to_owned()));
+    let error = Error::new(ErrorKind::Interrupted, words.unwrap_or_else(|| NOTHING.to_owned()));
     if voice.json {
         // Where stdout takes nothing, stderr still says it.
-        drop(print_json(&failure.to_json()));
+        drop(print_json(&error.to_json()));
     }
-    tell_error(&failure.to_string());
-    last.end(Code::Interrupted as u8)
+    tell_error(&error.to_string());
+    last.end(ErrorKind::Interrupted.exit_code())
 }
 
 /// What is said where nobody said anything better.

@@ -152,8 +152,8 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "RUN", conflicts_with = "config")]
     pub(crate) run: Option<PathBuf>,
     /// In which format
-    #[arg(long, value_enum, default_value_t = ExportFormat::Torchscript)]
-    pub(crate) format: ExportFormat,
+    #[arg(long, value_enum, default_value_t = Format::Torchscript)]
+    pub(crate) format: Format,
     /// Where to write [default: RUN/model.pt]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -161,7 +161,7 @@ pub(crate) struct ExportArgs {
 
 /// What a model can be written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExportFormat {
+pub(crate) enum Format {
     /// For torch.jit.load, in Python or C++
     Torchscript,
 }

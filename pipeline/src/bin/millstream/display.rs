@@ -3,11 +3,12 @@
 //! A [`Display`] says lines and draws the one bar; what the bar shows of a load or a training run is
 //! in `loading_bar.rs` and `training_bar.rs`. Bars are made for terminals of 60 columns and more.
 
-use crate::{loading_bar::LoadingBar, messages::tell, training_bar::TrainingBar};
+use crate::{interrupt, loading_bar::LoadingBar, messages::tell, training_bar::TrainingBar};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use millstream_data::WindowCounts;
+use millstream::{Event, PredictProgress, Progress, Watch};
 use std::{
     io::{IsTerminal, stderr},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -36,24 +37,34 @@ impl Display {
         }
     }
 
-    /// The bar of a load, on this display.
-    pub(crate) fn loading(&self) -> LoadingBar {
-        LoadingBar::new(self.clone())
+    /// A warning, at once.
+    pub(crate) fn warn(&self, line: &str) {
+        self.say(&format!("warning: {line}"));
     }
 
-    /// The bar of a training run, on this display.
-    pub(crate) fn training(&self) -> TrainingBar {
-        TrainingBar::new(self.clone())
+    /// Shows here what happens.
+    pub(crate) fn watch(&self) -> Watch {
+        let display = self.clone();
+        self.watch_as(&Watch::default().on_warning(move |line| display.warn(line)))
     }
 
-    pub(crate) fn predicting(&self, windows: u64, total: u64) {
+    /// Shows here what happens, while warnings go where those of `watch` go.
+    pub(crate) fn watch_as(&self, watch: &Watch) -> Watch {
+        let (display, bars) = (self.clone(), Mutex::new(Bars::on(self)));
+        watch.clone().on_event(move |event| {
+            // A panic elsewhere leaves bars as good as they were.
+            bars.lock().unwrap_or_else(PoisonError::into_inner).show(&display, event);
+        })
+    }
+
+    fn predicting(&self, windows: u64, total: u64) {
         if self.bar.length() != Some(total) {
             self.measure(total, "{wide_bar} {pos}/{len} windows forecast, {eta} left");
         }
         self.bar.set_position(windows);
     }
 
-    pub(crate) fn done(&self) {
+    fn done(&self) {
         self.bar.finish_and_clear();
     }
 
@@ -95,23 +106,39 @@ impl Display {
     }
 }
 
-/// How many windows and series there would be besides, and why there are not; `None` when all are
-/// there.
-pub(crate) fn left_out(counts: &WindowCounts) -> Option<String> {
-    let windows = |count| if count == 1 { "window" } else { "windows" };
-    let reasons = [
-        (counts.missing_target, windows(counts.missing_target), "with a missing target"),
-        (counts.missing_reference, windows(counts.missing_reference), "with a missing reference"),
-        (counts.missing_input, windows(counts.missing_input), "with a missing input"),
-        (counts.across_border, windows(counts.across_border), "across a border of the parts"),
-        (counts.embargoed, windows(counts.embargoed), "in an embargo"),
-        (counts.outside, windows(counts.outside), "outside the parts"),
-        (counts.short_series, "series", "too short"),
-    ];
-    let reasons = reasons.into_iter().filter(|(count, ..)| *count > 0);
-    let reasons: Vec<String> =
-        reasons.map(|(count, what, why)| format!("{} {what} {why}", grouped(count))).collect();
-    (!reasons.is_empty()).then(|| format!("left out: {}", reasons.join(", ")))
+/// What the bar shows of each kind of event.
+#[derive(Debug)]
+struct Bars {
+    loading: LoadingBar,
+    training: TrainingBar,
+}
+
+impl Bars {
+    fn on(display: &Display) -> Self {
+        let (loading, training) =
+            (LoadingBar::new(display.clone()), TrainingBar::new(display.clone()));
+        Bars { loading, training }
+    }
+
+    fn show(&mut self, display: &Display, event: Event<'_>) {
+        match event {
+            Event::Loading(progress) => self.loading.show(progress),
+            // Not before: a run that finds no data leaves no folder.
+            Event::Started(run) => display.say(&format!("run       {}", run.display())),
+            Event::Training(progress) => {
+                if let Progress::Started { .. } = progress {
+                    interrupt::is_under_way();
+                }
+                self.training.show(progress);
+            }
+            Event::Forecasting(PredictProgress::Started { .. }) => interrupt::is_under_way(),
+            Event::Forecasting(PredictProgress::Forecast { windows, of }) => {
+                display.predicting(*windows, *of);
+            }
+            Event::Ended => display.done(),
+            _ => {}
+        }
+    }
 }
 
 fn style(template: &str) -> ProgressStyle {
@@ -134,19 +161,6 @@ pub(crate) fn brief(number: u64) -> String {
         size if size < 99.95 => format!("{size:.1}{unit}"),
         size => format!("{size:.0}{unit}"),
     }
-}
-
-/// 1234567 as `1,234,567`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// A terminal that remembers what is drawn on it.
@@ -220,39 +234,6 @@ pub(crate) mod screen {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_left_out_is_named_where_there_is_some() {
-        assert_eq!(left_out(&WindowCounts { train: 9, ..WindowCounts::default() }), None);
-        let some =
-            WindowCounts { missing_input: 1_500, short_series: 2, ..WindowCounts::default() };
-        let expected = "left out: 1,500 windows with a missing input, 2 series too short";
-        assert_eq!(left_out(&some).as_deref(), Some(expected));
-        let all = WindowCounts {
-            missing_target: 1,
-            missing_reference: 2,
-            missing_input: 3,
-            across_border: 4,
-            embargoed: 5,
-            outside: 6,
-            short_series: 7,
-            ..WindowCounts::default()
-        };
-        let expected = "left out: 1 window with a missing target, 2 windows with a missing \
-                        reference, 3 windows with a missing input, 4 windows across a border of the \
-                        parts, 5 windows in an embargo, 6 windows outside the parts, 7 series too \
-                        short";
-        assert_eq!(left_out(&all).as_deref(), Some(expected));
-    }
-
-    #[test]
-    fn numbers_are_grouped_by_three() {
-        for (number, expected) in
-            [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
-        {
-            assert_eq!(grouped(number), expected);
-        }
-    }
 
     #[test]
     fn brief_numbers_have_three_digits() {

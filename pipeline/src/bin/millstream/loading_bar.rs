@@ -1,7 +1,7 @@
 //! The bar of a load: rows of about so many, rows of nobody knows how many, or the cache being
 //! written.
 
-use crate::progress::{Display, brief};
+use crate::display::{Display, brief};
 use millstream_loader::{LoadProgress, Origin};
 
 /// Shows how loading goes.
@@ -61,7 +61,7 @@ impl LoadingBar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::screen::Screen;
+    use crate::display::screen::Screen;
 
     #[test]
     fn the_cache_being_written_is_said_instead_of_a_time() {

@@ -1,0 +1,343 @@
+//! [`Forecast`]: a trained run in, a file of forecasts out. The prediction line, loader → normalize →
+//! prefetch → predictor, is wired here.
+
+use crate::{
+    device::{device, ring},
+    error::Error,
+    output,
+    report::{path_as_text, some_path_as_text},
+    run_dir,
+    settings::{Override, Overrides, Settings},
+    texts::grouped,
+    threads,
+    training::loader,
+    watch::{Event, Watch},
+};
+use millstream_data::{CrossSection, DataSchema, Scaling};
+use millstream_loader::Refresh;
+use millstream_model::{Architecture, ModelDescription, ModelError, built_in};
+use millstream_normalize::{
+    ForecastTimes, Normalize, NormalizeSettings, Purpose, Rank, Span, parse_time,
+};
+use millstream_predictor::{Contract, Output, PredictProgress, Predictor, read_contract};
+use millstream_stage::{Ending, Pipeline, StageReport};
+use millstream_trainer::clear_leftovers;
+use serde::Serialize;
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+/// What forecasting gave.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Predicted {
+    /// The run that forecast.
+    #[serde(serialize_with = "path_as_text")]
+    pub run: PathBuf,
+    /// Rows written: one for every window and step.
+    pub rows: u64,
+    /// Series with a forecast.
+    pub series: u64,
+    /// Series too short for one.
+    pub skipped: u64,
+    /// What was written; `None` when nothing was.
+    #[serde(serialize_with = "some_path_as_text")]
+    pub output: Option<PathBuf>,
+    /// Of the rows, those that forecast past the last row of their series.
+    pub to_come: u64,
+    /// The stages of the line.
+    #[serde(skip)]
+    pub stages: Vec<StageReport>,
+    /// Whether it was cut short; nothing is then written.
+    #[serde(skip)]
+    pub interrupted: bool,
+}
+
+/// Finds the architecture that a `schema.json` describes.
+type FindModel = Box<dyn Fn(&ModelDescription) -> Result<Box<dyn Architecture>, ModelError>>;
+
+/// Forecasts with the best model of a run: its test part, unless other times are asked for.
+///
+/// ```no_run
+/// use millstream::{Forecast, Watch};
+///
+/// let forecast = Forecast::of("runs/2026-11-18_09-30-00").from("2026-11-01").output("new.csv");
+/// println!("{} rows", forecast.write(&Watch::default())?.rows);
+/// # Ok::<(), millstream::Error>(())
+/// ```
+pub struct Forecast {
+    run: PathBuf,
+    overrides: Overrides,
+    find_model: FindModel,
+    output: Option<PathBuf>,
+    from: Option<String>,
+    to: Option<String>,
+    refresh: Refresh,
+    all_threads: bool,
+}
+
+/// What is asked of a run.
+#[derive(Default)]
+pub(crate) struct Asked<'a> {
+    output: Option<&'a Path>,
+    from: Option<&'a str>,
+    to: Option<&'a str>,
+    /// Only these series, of those that are loaded; empty for all.
+    series: Vec<String>,
+    refresh: Refresh,
+    find_model: Option<&'a FindModel>,
+    /// Whether to warn of windows that are left out, as training has not just done.
+    warn_of_left_out: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ForecastError {
+    #[error("{change}, but that is the model's own; train a model with it, or leave it out")]
+    OfTheModel { change: String },
+    #[error("--{flag} {text:?} is not a time; write it like {example:?}")]
+    Time { flag: &'static str, text: String, example: String },
+    #[error("--from {from} is not before --to {to}, so no forecast is made between them")]
+    NoTime { from: String, to: String },
+}
+
+impl Forecast {
+    /// Forecasts of the test part of this run, to `predictions.parquet` in its folder.
+    #[must_use]
+    pub fn of(run: impl Into<PathBuf>) -> Self {
+        Forecast {
+            run: run.into(),
+            overrides: Overrides::default(),
+            find_model: Box::new(built_in),
+            output: None,
+            from: None,
+            to: None,
+            refresh: Refresh::IfNewer,
+            all_threads: false,
+        }
+    }
+
+    /// Writes to this file, `.csv` or `.parquet`.
+    #[must_use]
+    pub fn output(mut self, path: impl Into<PathBuf>) -> Self {
+        self.output = Some(path.into());
+        self
+    }
+
+    /// Forecasts made at this time or later, in place of the run's test part: the time of a forecast
+    /// is that of the last row its model sees.
+    #[must_use]
+    pub fn from(mut self, time: impl Into<String>) -> Self {
+        self.from = Some(time.into());
+        self
+    }
+
+    /// Forecasts made before this time, in place of the run's test part.
+    #[must_use]
+    pub fn to(mut self, time: impl Into<String>) -> Self {
+        self.to = Some(time.into());
+        self
+    }
+
+    /// Changes settings of the run: where its rows come from and what computes, but nothing that
+    /// belongs to the model.
+    #[must_use]
+    pub fn with(mut self, overrides: Overrides) -> Self {
+        self.overrides = overrides;
+        self
+    }
+
+    /// Forecasts with models of your own too: `find` gives the one that `schema.json` describes.
+    #[must_use]
+    pub fn with_models(
+        mut self,
+        find: impl Fn(&ModelDescription) -> Result<Box<dyn Architecture>, ModelError> + 'static,
+    ) -> Self {
+        self.find_model = Box::new(find);
+        self
+    }
+
+    /// Reads the source anew, whatever is in the cache.
+    #[must_use]
+    pub fn read_anew(mut self) -> Self {
+        self.refresh = Refresh::Always;
+        self
+    }
+
+    /// As [`Training::use_all_threads`](crate::Training::use_all_threads).
+    #[must_use]
+    pub fn use_all_threads(mut self) -> Self {
+        self.all_threads = true;
+        self
+    }
+
+    /// Makes the forecasts. The file appears when all of them are in it.
+    ///
+    /// # Errors
+    /// There is no such run or it has no model; what it is asked for it cannot do; or whatever is
+    /// wrong with the data or the device. In one line.
+    pub fn write(&self, watch: &Watch) -> Result<Predicted, Error> {
+        let run = &self.run;
+        clear_leftovers(run);
+        run_dir::check_model(run)?;
+        watch.tell(Event::Started(run));
+        let (mut settings, changes) = run_dir::settings_of(run, &self.overrides)?;
+        run_dir::warn_of_unfinished(run, watch.warnings());
+        if let Some(change) = changes.iter().find(|change| is_of_the_model(change)) {
+            let change = change.to_string();
+            return Err(Error::settings(ForecastError::OfTheModel { change }));
+        }
+        let Contract { scaling, .. } = read_contract(&run_dir::best_checkpoint(run))?;
+        let mut series = Vec::new();
+        if has_cross_section(&scaling) {
+            // Values are compared among the series that the model was trained to compare.
+            let symbols = run_dir::own_settings(run)?.source.symbols;
+            series = std::mem::replace(&mut settings.source.symbols, symbols);
+        }
+        let settings = settings.with_absolute_paths();
+        if self.all_threads {
+            threads::claim(&settings.run);
+        }
+        let asked = Asked {
+            output: self.output.as_deref(),
+            from: self.from.as_deref(),
+            to: self.to.as_deref(),
+            series,
+            refresh: self.refresh,
+            find_model: Some(&self.find_model),
+            warn_of_left_out: true,
+        };
+        let predicted = predict_run(run, settings, &asked, watch)?;
+        // The forecasts are there; a run that cannot be written to is no reason to call that a
+        // failure.
+        if let Err(error) = run_dir::keep_warnings(run, watch.warnings()) {
+            watch.warnings().warn(error.to_string());
+        }
+        Ok(predicted)
+    }
+}
+
+impl fmt::Debug for Forecast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What it changes may hold a password.
+        f.debug_struct("Forecast").field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+/// Whether a setting belongs to the model, and not to where its rows come from or what computes.
+fn is_of_the_model(change: &Override) -> bool {
+    let key = change.key.as_str();
+    let free = ["source.", "prefetch.", "run."].iter().any(|section| key.starts_with(section));
+    let free = free || ["window.stride", "train.batch_size"].contains(&key);
+    !free || key == "source.features"
+}
+
+fn has_cross_section(scaling: &Scaling) -> bool {
+    let mut columns = scaling.features.iter().chain(&scaling.targets);
+    columns.any(|column| column.cross_section != CrossSection::None)
+}
+
+/// Forecasts with the best checkpoint of `run`.
+pub(crate) fn predict_run(
+    run: &Path,
+    mut settings: Settings,
+    asked: &Asked<'_>,
+    watch: &Watch,
+) -> Result<Predicted, Error> {
+    let stop = watch.begin()?;
+    let device = device(settings.prefetch.device)?;
+    let (ring, make_slots) = ring(&device, &settings.prefetch)?;
+    threads::claim_what_is_set(&settings.run);
+
+    let checkpoint = run_dir::best_checkpoint(run);
+    let Contract { schema, scaling, .. } = read_contract(&checkpoint)?;
+    let times = asked.times(&schema)?;
+    let output = match asked.output {
+        Some(path) => output::named(path, run, &settings.source)?,
+        None => Output::Parquet(run.join("predictions.parquet")),
+    };
+    let observer = {
+        let (watch, warn_of_left_out) = (watch.clone(), asked.warn_of_left_out);
+        Box::new(move |progress: &PredictProgress| {
+            if let PredictProgress::Started { plan } = progress {
+                watch.warn_of(plan, warn_of_left_out);
+            }
+            watch.tell(Event::Forecasting(progress));
+        })
+    };
+    let predictor = match asked.find_model {
+        Some(find) => Predictor::with_models(&checkpoint, output, observer, find)?,
+        None => Predictor::new(&checkpoint, output, observer)?,
+    };
+
+    // The model decides what it is shown, whatever the settings say now; they still name its
+    // references, as a run's settings are its own.
+    settings.target.columns.clone_from(&schema.targets);
+    settings.window.segment.clone_from(&schema.segment);
+    let series = asked.series.clone();
+    let normalize = NormalizeSettings {
+        fit: settings.fit(),
+        batch_size: settings.train.batch_size,
+        rank: Rank::ALONE,
+        threads: threads::share(&settings.run).normalize,
+        purpose: Purpose::Predict { schema: Box::new(schema), scaling, times, series },
+    };
+    let loader = loader(&settings, asked.refresh, watch);
+    let outcome = Pipeline::from("loader", loader, settings.prefetch.depth.get())
+        .then("normalize", Normalize::new(normalize, make_slots))
+        .then("prefetch", ring)
+        .stop_on(stop)
+        .run("predictor", predictor);
+    watch.tell(Event::Ended);
+    let outcome = outcome?;
+    Ok(Predicted {
+        run: run.to_owned(),
+        rows: outcome.report.rows,
+        series: outcome.report.series,
+        skipped: outcome.report.skipped,
+        output: outcome.report.output,
+        to_come: outcome.report.to_come,
+        interrupted: outcome.ending == Ending::Interrupted,
+        stages: outcome.stages,
+    })
+}
+
+impl Predicted {
+    /// What was written where, as a line; `None` when nothing was.
+    #[must_use]
+    pub fn line(&self) -> Option<String> {
+        let (rows, series) = (grouped(self.rows), grouped(self.series));
+        let output = self.output.as_ref()?.display();
+        let to_come = match self.to_come {
+            0 => String::new(),
+            rows => format!(", {} of them past the end of their series", grouped(rows)),
+        };
+        Some(format!("{rows} forecasts of {series} series in {output}{to_come}"))
+    }
+}
+
+impl Asked<'_> {
+    fn times(&self, schema: &DataSchema) -> Result<ForecastTimes, Error> {
+        let kind = schema.time_kind;
+        let parse = |flag, text: Option<&str>| match text {
+            None => Ok(None),
+            Some(text) => parse_time(kind, text).map(Some).ok_or_else(|| {
+                // A run without a test part has no such time.
+                let example = [schema.test_start, 0].into_iter().find(|time| *time < i64::MAX);
+                let (text, example) = (text.to_owned(), kind.format(example.unwrap_or(0)));
+                Error::settings(ForecastError::Time { flag, text, example })
+            }),
+        };
+        match (parse("from", self.from)?, parse("to", self.to)?) {
+            (None, None) => Ok(ForecastTimes::TestPart),
+            (Some(from), Some(to)) if from >= to => {
+                let (from, to) = (kind.format(from), kind.format(to));
+                Err(Error::settings(ForecastError::NoTime { from, to }))
+            }
+            (from, to) => {
+                let (from, until) = (from.unwrap_or(i64::MIN), to.unwrap_or(i64::MAX));
+                Ok(ForecastTimes::MadeIn(Span { from, until }))
+            }
+        }
+    }
+}

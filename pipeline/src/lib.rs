@@ -1,0 +1,67 @@
+//! From a table to trained weights to forecasts, with the training device always fed.
+//!
+//! [`Settings`] in, a [`Report`] out: [`train`] does all of it in one call. [`Training`] is the same in
+//! steps, for a [`Watch`] that shows what happens and can stop it, a model of your own, or a run that
+//! goes on. [`Forecast`] makes forecasts with a run, [`import`] fills the cache beforehand. The
+//! `millstream` command is a thin front of these. Each stage is a crate of its own besides, for
+//! programs that want no more than one.
+//!
+//! ```no_run
+//! let settings = millstream::Settings::from_toml(
+//!     r#"
+//!     source = { kind = "csv", path = "prices.csv" }
+//!     target.columns = ["close"]
+//!     "#,
+//! )?;
+//! let report = millstream::train(settings)?;
+//! println!("{:?}", report.test.map(|test| test.overall));
+//! # Ok::<(), millstream::Error>(())
+//! ```
+//!
+//! A library changes nothing about the process: no signal is caught ([`StopHandle`] is what a handler
+//! of yours would call), and malloc and libtorch's threads are left alone unless you ask
+//! ([`keep_freed_memory`], [`Training::use_all_threads`], a number in `run.threads`).
+
+mod dead_runs;
+mod device;
+mod doctor;
+mod error;
+mod export;
+mod forecast;
+mod import;
+mod memory;
+mod output;
+mod report;
+mod run_dir;
+mod runs;
+mod secrets;
+mod settings;
+mod texts;
+mod threads;
+mod training;
+mod unsaved;
+mod watch;
+
+pub use crate::{
+    doctor::{Finding, examine},
+    error::{Error, ErrorKind},
+    export::{ExportFormat, Exported, export},
+    forecast::{Forecast, Predicted},
+    import::{import, verify},
+    memory::keep_freed_memory,
+    report::Report,
+    runs::{RunChoice, newest},
+    secrets::hide_passwords,
+    settings::{Overrides, RunSettings, Settings, Threads},
+    texts::grouped,
+    training::{NOTHING_SAVED, Run, Trained, Training, train},
+    unsaved::UnsavedRun,
+    watch::{Event, StopHandle, Watch},
+};
+
+/// What reports and events are made of.
+pub use millstream_loader::{ImportReport, LoadProgress};
+pub use millstream_model as model;
+pub use millstream_predictor::PredictProgress;
+pub use millstream_stage::{StageReport, Warnings};
+pub use millstream_trainer::{Baseline, EpochLoss, Figures, Metrics, Progress, StepMetrics};

@@ -1,0 +1,156 @@
+//! [`Watch`]: who looks on while a line runs, and how he stops it.
+
+use crate::{
+    error::{Error, ErrorKind},
+    texts::left_out,
+};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use millstream_data::Plan;
+use millstream_loader::LoadProgress;
+use millstream_predictor::PredictProgress;
+use millstream_stage::Warnings;
+use millstream_trainer::Progress;
+use std::{
+    fmt,
+    ops::ControlFlow,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Something that whoever looks on may want to show.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// Rows are being loaded.
+    Loading(LoadProgress),
+    /// A run that is there to stay, by its folder: it has data to learn from, or is forecast with.
+    Started(&'a Path),
+    /// A run goes on.
+    Training(&'a Progress),
+    /// Forecasts are being made.
+    Forecasting(&'a PredictProgress),
+    /// A line has come to its end, or failed.
+    Ended,
+}
+
+/// Sees what happens, hears warnings and can stop a line. Without anything, as by default, a line
+/// runs silently to its end; its warnings are in its result all the same.
+///
+/// ```
+/// use millstream::{Event, Watch};
+///
+/// let watch = Watch::default().on_event(|event| {
+///     if let Event::Loading(progress) = event {
+///         eprintln!("{} rows", progress.rows);
+///     }
+/// });
+/// let stop = watch.stop_handle();
+/// std::thread::spawn(move || stop.stop()); // from wherever it is decided
+/// ```
+#[derive(Clone, Default)]
+pub struct Watch {
+    observer: Option<Arc<Observer>>,
+    warnings: Warnings,
+    stop: StopHandle,
+}
+
+type Observer = dyn Fn(Event<'_>) + Send + Sync;
+
+/// Stops the lines of a [`Watch`], from any thread.
+#[derive(Debug, Clone)]
+pub struct StopHandle {
+    asked: Arc<AtomicBool>,
+    sender: Sender<()>,
+    receiver: Receiver<()>,
+}
+
+impl Watch {
+    /// Calls `observer` with what happens, on the thread where it happens: keep it short.
+    #[must_use]
+    pub fn on_event(mut self, observer: impl Fn(Event<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Calls `listener` with every warning, once, when it is noticed.
+    #[must_use]
+    pub fn on_warning(mut self, listener: impl FnMut(&str) + Send + 'static) -> Self {
+        self.warnings = Warnings::telling(listener);
+        self
+    }
+
+    /// What a person should know of the lines so far.
+    #[must_use]
+    pub fn warnings(&self) -> &Warnings {
+        &self.warnings
+    }
+
+    /// What stops the lines that are watched by this.
+    #[must_use]
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
+
+    /// Warns of what a plan says of its data, and of the windows that were left out.
+    pub(crate) fn warn_of(&self, plan: &Plan, and_of_left_out: bool) {
+        let left_out = left_out(&plan.windows).filter(|_| and_of_left_out);
+        plan.warnings.iter().cloned().chain(left_out).for_each(|line| self.warnings.warn(line));
+    }
+
+    pub(crate) fn tell(&self, event: Event<'_>) {
+        if let Some(observer) = &self.observer {
+            observer(event);
+        }
+    }
+
+    /// What stops the line that begins now between two batches.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Interrupted`] when it was asked to stop before it began.
+    pub(crate) fn begin(&self) -> Result<Receiver<()>, Error> {
+        match self.go_on() {
+            ControlFlow::Continue(()) => Ok(self.stop.receiver.clone()),
+            ControlFlow::Break(()) => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
+        }
+    }
+
+    /// What a loader that is in the middle of a long read should do.
+    pub(crate) fn go_on(&self) -> ControlFlow<()> {
+        match self.stop.asked.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl StopHandle {
+    /// Asks the line that is running to stop at the next step, or to stop reading; what it has
+    /// learned is saved. Lines that begin later stop at once.
+    pub fn stop(&self) {
+        if !self.asked.swap(true, Ordering::Relaxed) {
+            // The receiver lives as long as this does.
+            let _ = self.sender.send(());
+        }
+    }
+}
+
+impl Default for StopHandle {
+    fn default() -> Self {
+        let (sender, receiver) = unbounded();
+        StopHandle { asked: Arc::default(), sender, receiver }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Watch { observer, warnings, stop } = self;
+        f.debug_struct("Watch")
+            .field("observed", &observer.is_some())
+            .field("warnings", warnings)
+            .field("stop", stop)
+            .finish()
+    }
+}

@@ -1,0 +1,183 @@
+//! The library as a program of others uses it: settings in, report out, and the process is left alone.
+
+use millstream::model::{
+    Architecture, Inputs, Mode, Model, ModelDescription, ModelError, Parameters, Shape,
+};
+use millstream::{
+    ErrorKind, Event, Forecast, NOTHING_SAVED, Overrides, Progress, Settings, Training, Watch,
+};
+use millstream_data::SplitMix64;
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+use tch::{Device, Tensor};
+
+fn settings(folder: &Path) -> Settings {
+    let mut settings = Settings::from_toml(
+        r#"
+        source = { cache = "", generate = { series = 12, rows = 100, short = 0.0 } }
+        window.lookback = 10
+        train = { epochs = 3, batch_size = 64, model_options.hidden = 4 }
+        "#,
+    )
+    .expect("these are settings");
+    settings.run.dir = folder.join("runs");
+    settings
+}
+
+fn stopping_at(at: u64) -> Watch {
+    let watch = Watch::default();
+    let stop = watch.stop_handle();
+    watch.on_event(move |event| match event {
+        Event::Training(Progress::Step { step, .. }) if *step == at => stop.stop(),
+        _ => {}
+    })
+}
+
+/// What a signal does, as a number: a handler, the default or nothing.
+fn action(signal: libc::c_int) -> usize {
+    // SAFETY: zeros are a value of this struct of numbers.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action it only fills in the old one.
+    let found = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    assert_eq!(found, 0);
+    action.sa_sigaction
+}
+
+#[test]
+fn a_run_gives_its_report_and_leaves_the_process_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    tch::set_num_threads(1);
+    let actions = || [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ].map(action);
+    let before = actions();
+    let report = millstream::train(settings(folder.path())).unwrap();
+    assert_eq!((tch::get_num_threads(), actions()), (1, before));
+    assert!(report.test.as_ref().unwrap().overall.mse.unwrap().is_finite());
+    let kept = fs::read(report.run.join("report.json")).unwrap();
+    let kept: serde_json::Value = serde_json::from_slice(&kept).unwrap();
+    assert_eq!(kept, serde_json::to_value(&report).unwrap());
+
+    // A number in the settings asks for it.
+    let mut asked = settings(folder.path());
+    asked.run.train_threads = millstream::Threads::Count(2.try_into().unwrap());
+    millstream::train(asked).unwrap();
+    assert_eq!(tch::get_num_threads(), 2);
+}
+
+#[test]
+fn what_a_program_sets_is_judged_like_a_file() {
+    let check = |change: fn(&mut Settings), expected: &str| {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let error = Training::new(settings).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Settings, expected));
+    };
+    check(
+        |s| s.split.seed = 3,
+        "the program: split.seed = 3 has no effect: it needs split.by = \"series\"",
+    );
+    check(
+        |s| s.prefetch.depth = 5_000.try_into().unwrap(),
+        "the program: prefetch.depth = 5000 is too much: use at most 1024; 3 keep the device busy",
+    );
+    check(|s| s.train.epochs = 0, "train.epochs is 0, but must be at least 1");
+    let error = Settings::from_toml("train.epochs = 3\ntrain.epoch = 3").unwrap_err().to_string();
+    assert!(error.starts_with("line 2 of the settings: unknown setting `train.epoch`"), "{error}");
+}
+
+#[test]
+fn whoever_looks_on_sees_it_and_can_stop_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&seen);
+    let watch = Watch::default().on_event(move |event| {
+        let what = match event {
+            Event::Loading(_) => "loading",
+            Event::Started(_) => "started",
+            Event::Training(_) => "training",
+            Event::Ended => "ended",
+            _ => "other",
+        };
+        let mut kept = kept.lock().unwrap();
+        if kept.last() != Some(&what) {
+            kept.push(what);
+        }
+    });
+    Training::new(settings(folder.path())).unwrap().start().unwrap().train(&watch).unwrap();
+    assert_eq!(*seen.lock().unwrap(), ["loading", "started", "training", "ended"]);
+
+    // Asked before it began, it leaves nothing.
+    let runs = || fs::read_dir(folder.path().join("runs")).unwrap().count();
+    let before = runs();
+    watch.stop_handle().stop();
+    let run = Training::new(settings(folder.path())).unwrap().start().unwrap();
+    let error = run.train(&watch).unwrap_err();
+    assert_eq!((error.kind(), runs()), (ErrorKind::Interrupted, before));
+    assert!(!error.to_string().is_empty() && !NOTHING_SAVED.is_empty());
+}
+
+/// Forecasts from a window's last row.
+#[derive(Debug, Clone, Copy)]
+struct LastRow;
+
+#[derive(Debug)]
+struct Network(Parameters);
+
+impl Architecture for LastRow {
+    fn name(&self) -> &str {
+        "last_row"
+    }
+
+    fn options(&self) -> serde_json::Value {
+        serde_json::json!({})
+    }
+
+    fn build(&self, shape: &Shape, seed: u64, on: Device) -> Result<Box<dyn Model>, ModelError> {
+        let (mut parameters, mut random) = (Parameters::default(), SplitMix64::new(seed));
+        parameters.draw("head.weight", &[1, shape.features], 0.1, &mut random, on)?;
+        Ok(Box::new(Network(parameters)))
+    }
+}
+
+impl Model for Network {
+    fn forward(&self, inputs: &Inputs, _: Mode) -> Result<Tensor, ModelError> {
+        let last = inputs.values.f_select(1, -1)?;
+        Ok(last.f_linear(&self.0.tensors[0], None::<&Tensor>)?.f_unsqueeze(1)?)
+    }
+
+    fn parameters(&self) -> &Parameters {
+        &self.0
+    }
+
+    fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.0
+    }
+}
+
+#[test]
+fn a_model_of_ones_own_goes_on_to_the_same_bits_and_forecasts() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let training = |folder: &Path| Training::new(settings(folder)).unwrap().with_model(LastRow);
+    let whole = training(one.path()).start().unwrap().train(&Watch::default()).unwrap();
+    let whole = whole.into_report();
+    let cut = training(two.path()).start().unwrap().train(&stopping_at(7)).unwrap().into_report();
+    assert!(cut.interrupted && cut.steps == 7, "{cut:?}");
+
+    let other = Training::resume(&cut.run, &Overrides::of(["train.epochs=9"])).unwrap_err();
+    assert!(other.to_string().contains("would change train.epochs from 3 to 9"), "{other}");
+    let resumed = Training::resume(&cut.run, &Overrides::default()).unwrap().with_model(LastRow);
+    let resumed = resumed.start().unwrap().train(&Watch::default()).unwrap().into_report();
+    assert_eq!((resumed.interrupted, resumed.steps), (false, whole.steps));
+    let weights = |run: &Path| fs::read(run.join("checkpoints/last/model.safetensors")).unwrap();
+    assert_eq!(weights(&whole.run), weights(&resumed.run));
+
+    let refused = Forecast::of(&resumed.run).write(&Watch::default()).unwrap_err().to_string();
+    assert!(refused.contains("there is no model \"last_row\" here"), "{refused}");
+    let find = |_: &ModelDescription| Ok(Box::new(LastRow) as Box<dyn Architecture>);
+    let output = two.path().join("forecasts.csv");
+    let forecast = Forecast::of(&resumed.run).with_models(find).output(&output);
+    let rows = forecast.write(&Watch::default()).unwrap().rows;
+    assert_eq!(fs::read_to_string(output).unwrap().lines().count() as u64, 1 + rows);
+}
