@@ -15,18 +15,18 @@
 //! What only the server knows is not in the key, since a cached panel must open while the server is
 //! down: its own identifier, and the role, search path and time zone that it gives a connection. They
 //! are kept in the manifest, beside what the table was when it was read, and compared when the server
-//! can be asked; see [`freshness`](crate::postgres). Old entries are not cleaned up.
+//! can be asked; see [`freshness`](crate::sources::postgres). Old entries are not cleaned up.
 
 use crate::{
     LoadError,
     cache_folder::{self, Found, Partial, Shared},
     files::SourceFile,
     manifest::{self, Manifest},
-    postgres::ReadRows,
     progress::ProgressReporter,
     request::Request,
     row_warnings::RowWarnings,
     shard_file,
+    sources::postgres::ReadRows,
     table::LoadedPanel,
 };
 use millstream_data::{Panel, make_folder};

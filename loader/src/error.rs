@@ -3,7 +3,7 @@
 //! `place` is a file, a table or "the query", as the user would call it. Rows count from 1. No
 //! variant ever holds a connection string, so that no message can show a password.
 
-use crate::{cache_damage::CacheDamage, copy::CopyError};
+use crate::{cache_damage::CacheDamage, sources::postgres::copy::CopyError};
 use millstream_data::PanelError;
 use millstream_postgres::PostgresError;
 use std::path::PathBuf;

@@ -6,10 +6,11 @@
 use crate::{
     LoadError, SourceKind, SourceSettings,
     cache::{CacheEntry, Cached},
-    csv, files, generate, parquet, postgres,
+    files,
     progress::{LoadProgress, Observer, ProgressReporter},
     refresh::{Refresh, wants_anew},
     request::Request,
+    sources::{csv, generate, parquet, postgres},
 };
 use millstream_data::Panel;
 use millstream_stage::{Item, Source, Warnings};

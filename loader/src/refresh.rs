@@ -7,9 +7,9 @@ use crate::{
     LoadError, SourceKind,
     cache::Cached,
     error::chain,
-    postgres::{self, Freshness},
     progress::ProgressReporter,
     request::Request,
+    sources::postgres::{self, Freshness},
 };
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! It says what to read and does not read it. Which keys a kind needs is checked by the reader of
 //! that kind, so that one file can hold the keys of several kinds and `kind` alone chooses.
 
-use crate::{LoadError, postgres};
+use crate::{LoadError, sources::postgres};
 use millstream_postgres::server_identity;
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroUsize};

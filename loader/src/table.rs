@@ -7,12 +7,12 @@ use crate::{
     columns::{Selection, TableColumn},
     filter::RowFilter,
     order,
-    postgres::{ReadRows, TableState},
     progress::ProgressReporter,
     record_batch_rows::RecordBatchRows,
     request::Request,
     row_warnings::{self, RowWarnings},
     rows::RowStore,
+    sources::postgres::{ReadRows, TableState},
 };
 use arrow::datatypes::ToByteSlice;
 use millstream_data::{ColumnKind, Panel, PanelSchema, Shard, TimeKind};

@@ -3,7 +3,9 @@
 //! Each of them can be read, those without as UTC; but who writes both may have meant his own clock
 //! by those without, and nobody can tell. Other columns are of one kind by their type.
 
-use crate::{SourceKind, files::SourceFile, request::Request, row_lines::line_of, time};
+use crate::{
+    SourceKind, files::SourceFile, request::Request, sources::csv::row_lines::line_of, time,
+};
 
 /// What was seen of the times of a text column.
 #[derive(Debug, Default)]

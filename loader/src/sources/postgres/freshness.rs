@@ -15,18 +15,13 @@
 //! a condition asks elsewhere or a policy of the table does, statistics of the table say nothing.
 
 use super::{
+    copy::{CopyColumns, fields::TimeField, key::KeyField},
     interruptible::interruptible,
     select::{self, Relation, Select, quote_value},
     server,
     where_condition::asks_elsewhere,
 };
-use crate::{
-    LoadError, SourceSettings,
-    copy::{CopyColumns, fields::TimeField, key::KeyField},
-    filter::RowFilter,
-    progress::ProgressReporter,
-    time,
-};
+use crate::{LoadError, SourceSettings, filter::RowFilter, progress::ProgressReporter, time};
 use millstream_data::TimeKind;
 use millstream_postgres::{Column, Server, Session, quote_name};
 use millstream_stage::Warnings;

@@ -5,6 +5,7 @@
 //! the snapshot is lost, everything read in it is thrown away and the load starts again in a new one,
 //! a few times. What a connection is, is [`millstream_postgres`]'s business.
 
+pub(crate) mod copy;
 mod freshness;
 mod interruptible;
 mod key_ranges;

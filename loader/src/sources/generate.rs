@@ -9,11 +9,12 @@
 //! Every series has its own random stream, and only `+`, `-`, `*` and `/` are used (no `exp`, no
 //! `ln`, whose last bit differs between machines), so a seed means one table everywhere.
 
+mod size;
+
 use crate::{
     LoadError, SourceSettings,
     columns::{Content, Selection, TableColumn},
     filter::RowFilter,
-    generate_size::Size,
     progress::ProgressReporter,
     record_batch_rows::ONE_SERIES,
     request::Request,
@@ -26,6 +27,7 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
+use size::Size;
 use std::sync::Arc;
 
 /// How much of a hidden value is left one step later.
@@ -297,5 +299,4 @@ impl Random {
 }
 
 #[cfg(test)]
-#[path = "generate_tests.rs"]
 mod tests;

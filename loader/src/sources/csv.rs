@@ -4,18 +4,19 @@
 //! `000001` keeps its zeros, and `NaN` or `NA` is a missing number rather than a reason to call a
 //! column text. What a column holds is decided by every row of every file, at the price of reading
 //! the files twice; nothing is guessed from a sample. How it is decided is in
-//! [`cell_counts`](crate::cell_counts).
+//! [`cell_counts`].
+
+mod cell_counts;
+pub(crate) mod row_lines;
 
 use crate::{
     LoadError,
-    cell_counts::CellCounts,
     columns::{Selection, TableColumn},
     files::SourceFile,
     filter::RowFilter,
     progress::ProgressReporter,
     record_batch_rows::{RecordBatchColumns, RecordBatchRows, batch_rows},
     request::Request,
-    row_lines::RowLines,
     table::Table,
 };
 use arrow::{
@@ -24,6 +25,8 @@ use arrow::{
     datatypes::{DataType, Field, Schema},
     error::ArrowError,
 };
+use cell_counts::CellCounts;
+use row_lines::RowLines;
 use std::{fs::File, sync::Arc};
 
 /// Reads the files that `source.path` means.
