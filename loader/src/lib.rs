@@ -64,15 +64,19 @@ pub use crate::{
     loader::{ImportReport, Loader, import, verify},
     progress::{LoadProgress, Observer, Origin},
     refresh::Refresh,
-    settings::{GenerateSettings, SourceKind, SourceSettings},
-    sources::postgres::{Columns, PostgresReader, copy::CopyError, copy_commands, server_version},
+    settings::SourceSettings,
+    sources::{SourceKind, generate::GenerateSettings, server_version},
 };
 
+#[cfg(feature = "postgres")]
+pub use crate::sources::postgres::{Columns, PostgresReader, copy::CopyError, copy_commands};
+
 /// What goes wrong with a server, inside [`LoadError::Postgres`].
+#[cfg(feature = "postgres")]
 pub use millstream_postgres::PostgresError;
 
 /// For `loader/fuzz` only.
-#[cfg(fuzzing)]
+#[cfg(all(fuzzing, feature = "postgres"))]
 #[doc(hidden)]
 pub fn fuzz_copy(data: &[u8]) {
     sources::postgres::copy::fuzz::decode(data);

@@ -5,8 +5,8 @@
 //! that no byte of it can change unnoticed.
 
 use crate::{
-    LoadError, cache_damage::CacheDamage, cache_folder::is_absent, row_warnings::RowWarnings,
-    sources::postgres::ReadRows,
+    LoadError, cache_damage::CacheDamage, cache_folder::is_absent, refresh::ReadRows,
+    row_warnings::RowWarnings,
 };
 use millstream_data::{PanelSchema, plain_file};
 use serde::{Deserialize, Serialize};
