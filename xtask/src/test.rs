@@ -21,7 +21,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &TestFlags) -> Result<(), Error>
         return steps::run(workspace, vec![tests]);
     }
 
-    let mut list = vec![Step::fmt(workspace), Step::tidy()];
+    let mut list = vec![Step::fmt(), Step::tidy()];
     for package in WITHOUT_LIBTORCH {
         list.push(Step::build_without_libtorch(workspace, package));
     }

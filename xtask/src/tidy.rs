@@ -10,7 +10,6 @@ mod sources;
 use std::fmt;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crate::error::Error;
 use crate::process;
@@ -72,25 +71,12 @@ fn dependency_tree(workspace: &Workspace, package: &str) -> Result<String, Error
 
 /// All text files that are or could be committed.
 fn read_sources(workspace: &Workspace) -> Result<Vec<sources::SourceFile>, Error> {
-    let mut command = Command::new("git");
-    command.current_dir(workspace.root()).args([
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "-z",
-    ]);
-    let listing = process::stdout_of(&mut command)?;
     let mut files = Vec::new();
-    for path in listing.split('\0').filter(|path| !path.is_empty()) {
-        let full = workspace.root().join(path);
-        // A file may be deleted but not yet staged; a link's target is not ours to judge.
-        if !full.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            continue;
-        }
+    for path in workspace.files()? {
+        let full = workspace.root().join(&path);
         let bytes = fs::read(&full).map_err(Error::file("read", &full))?;
         if let Ok(text) = String::from_utf8(bytes) {
-            files.push(sources::SourceFile { path: path.to_owned(), text });
+            files.push(sources::SourceFile { path, text });
         }
     }
     Ok(files)

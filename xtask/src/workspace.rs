@@ -75,6 +75,23 @@ impl Workspace {
         self.root.join(".libtorch")
     }
 
+    /// The files that are or could be committed, by their paths below the root.
+    ///
+    /// # Errors
+    /// When git cannot list them.
+    pub(crate) fn files(&self) -> Result<Vec<String>, Error> {
+        let mut command = Command::new("git");
+        command.current_dir(&self.root);
+        command.args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
+        let listing = process::stdout_of(&mut command)?;
+        // One may be deleted but not yet staged; a link's target is not ours to judge.
+        let is_file = |path: &&str| {
+            self.root.join(path).symlink_metadata().is_ok_and(|found| found.is_file())
+        };
+        let paths = listing.split('\0').filter(|path| !path.is_empty()).filter(is_file);
+        Ok(paths.map(str::to_owned).collect())
+    }
+
     /// `cargo`, the same one that started us, to be run in the workspace's root.
     pub(crate) fn cargo(&self) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
