@@ -80,6 +80,12 @@ impl Step {
         step
     }
 
+    /// The loader without what can be left out of it.
+    pub(crate) fn featureless_loader(workspace: &Workspace) -> Self {
+        let arguments = ["test", "--release", "-p", "millstream-loader", "--no-default-features"];
+        Self::cargo(workspace, "featureless loader", &arguments)
+    }
+
     /// The examples in the documentation, which nextest cannot run.
     pub(crate) fn doc_tests(workspace: &Workspace) -> Self {
         Self::cargo(workspace, "doc-tests", &["test", "--release", "--workspace", "--doc"])

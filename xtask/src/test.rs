@@ -29,6 +29,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &TestFlags) -> Result<(), Error>
         Step::clippy(workspace),
         Step::python(),
         tests,
+        Step::featureless_loader(workspace),
         Step::doc_tests(workspace),
         Step::memcheck(),
         Step::docs(workspace),

@@ -52,6 +52,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
         let tree = dependency_tree(workspace, package)?;
         problems.extend(dependencies::check_tree(package, &tree));
     }
+    problems.extend(dependencies::check_featureless(&featureless_loader(workspace)?));
 
     for problem in &problems {
         eprintln!("{problem}");
@@ -66,6 +67,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
 fn dependency_tree(workspace: &Workspace, package: &str) -> Result<String, Error> {
     let mut command = workspace.cargo();
     command.args(["tree", "--package", package, "--edges", "normal,build,dev", "--prefix", "none"]);
+    process::stdout_of(&mut command)
+}
+
+/// Every package that a loader without its features needs.
+fn featureless_loader(workspace: &Workspace) -> Result<String, Error> {
+    let mut command = workspace.cargo();
+    command.args(["tree", "--package", "millstream-loader", "--no-default-features"]);
+    command.args(["--edges", "normal,build", "--prefix", "none"]);
     process::stdout_of(&mut command)
 }
 
@@ -94,6 +103,13 @@ mod tests {
             assert!(tree.starts_with(package), "{tree}");
             assert_eq!(dependencies::check_tree(package, &tree), []);
         }
+    }
+
+    #[test]
+    fn a_loader_without_its_features_needs_no_server_and_no_compression() {
+        let tree = featureless_loader(&Workspace::find().unwrap()).unwrap();
+        assert!(tree.starts_with("millstream-loader") && tree.contains("\narrow "), "{tree}");
+        assert_eq!(dependencies::check_featureless(&tree), []);
     }
 
     #[test]
