@@ -15,15 +15,15 @@
 //! What only the server knows is not in the key, since a cached panel must open while the server is
 //! down: its own identifier, and the role, search path and time zone that it gives a connection. They
 //! are kept in the manifest, beside what the table was when it was read, and compared when the server
-//! can be asked; see [`freshness`](crate::postgres). Old entries are not cleaned up.
+//! can be asked; see [`refresh`](crate::refresh). Old entries are not cleaned up.
 
 use crate::{
     LoadError,
     cache_folder::{self, Found, Partial, Shared},
     files::SourceFile,
     manifest::{self, Manifest},
-    postgres::ReadRows,
     progress::ProgressReporter,
+    refresh::ReadRows,
     request::Request,
     row_warnings::RowWarnings,
     shard_file,
@@ -84,7 +84,7 @@ impl CacheEntry {
             return Ok(None);
         }
         let files: Vec<_> = files.iter().map(SourceFile::state).collect();
-        let source = serde_json::json!(settings.canonical()?);
+        let source = settings.canonical()?;
         let parts =
             serde_json::json!([manifest::VERSION, source, request.beside_features(), files]);
         let key = format!("{:032x}", xxh3_128(parts.to_string().as_bytes()));

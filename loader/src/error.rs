@@ -3,8 +3,11 @@
 //! `place` is a file, a table or "the query", as the user would call it. Rows count from 1. No
 //! variant ever holds a connection string, so that no message can show a password.
 
-use crate::{cache_damage::CacheDamage, copy::CopyError};
+use crate::cache_damage::CacheDamage;
+#[cfg(feature = "postgres")]
+use crate::sources::postgres::copy::CopyError;
 use millstream_data::PanelError;
+#[cfg(feature = "postgres")]
 use millstream_postgres::PostgresError;
 use std::path::PathBuf;
 
@@ -21,6 +24,16 @@ pub enum LoadError {
         key: &'static str,
         /// What to set it to.
         expected: &'static str,
+    },
+    /// A kind of source that was left out when this program was built.
+    #[error(
+        "source.kind = \"{kind}\" is not part of this build; build with the feature \"{feature}\" of millstream-loader"
+    )]
+    NotBuilt {
+        /// The kind chosen.
+        kind: &'static str,
+        /// The Cargo feature that it needs.
+        feature: &'static str,
     },
     /// A key is set to something that cannot be used.
     #[error("source.{key} = {value:?} cannot be used: {expected}")]
@@ -102,7 +115,8 @@ pub enum LoadError {
         /// What the CSV reader said.
         source: arrow::error::ArrowError,
     },
-    /// A file is not well-formed Parquet.
+    /// A file is not well-formed Parquet. With the feature `parquet`.
+    #[cfg(feature = "parquet")]
     #[error("{path} is not a readable Parquet file")]
     Parquet {
         /// The file.
@@ -275,10 +289,12 @@ pub enum LoadError {
         /// What is wrong with them.
         source: PanelError,
     },
-    /// The server cannot be reached, or did not do what it was asked to.
+    /// The server cannot be reached, or did not do what it was asked to. With the feature `postgres`.
+    #[cfg(feature = "postgres")]
     #[error(transparent)]
     Postgres(PostgresError),
-    /// The snapshot is gone and rows have been handed out already.
+    /// The snapshot is gone and rows have been handed out already. With the feature `postgres`.
+    #[cfg(feature = "postgres")]
     #[error(
         "the connections to {place} broke and its snapshot is gone after {rows} rows were handed out; read it again from the start"
     )]
@@ -315,7 +331,8 @@ pub enum LoadError {
     /// Whoever watches the progress asked to stop.
     #[error("interrupted while loading; nothing was kept")]
     Interrupted,
-    /// The row stream is not what was asked for.
+    /// The row stream is not what was asked for. With the feature `postgres`.
+    #[cfg(feature = "postgres")]
     #[error(transparent)]
     Copy(#[from] CopyError),
     /// The cache folder cannot be written.
@@ -365,8 +382,10 @@ impl LoadError {
     #[must_use]
     pub fn is_setting(&self) -> bool {
         match self {
+            #[cfg(feature = "postgres")]
             LoadError::Postgres(error) => error.is_setting(),
             LoadError::MissingSetting { .. }
+            | LoadError::NotBuilt { .. }
             | LoadError::Setting { .. }
             | LoadError::TooLarge { .. }
             | LoadError::Glob { .. }
@@ -383,6 +402,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
+#[cfg(feature = "postgres")]
 /// To call off the wait for a server is to stop loading.
 impl From<PostgresError> for LoadError {
     fn from(error: PostgresError) -> Self {

@@ -6,7 +6,7 @@
 //! A file is taken in the state in which it was found: the cache key is made from that state, and a
 //! file that has another one while it is read, or afterwards, is an error.
 
-use crate::{LoadError, SourceKind, SourceSettings};
+use crate::{LoadError, SourceSettings};
 use millstream_data::plain_file;
 use millstream_stage::Warnings;
 use serde::{Serialize, Serializer};
@@ -123,11 +123,7 @@ pub(crate) fn find(
     settings: &SourceSettings,
     warnings: &Warnings,
 ) -> Result<Vec<SourceFile>, LoadError> {
-    let extension = match settings.kind {
-        SourceKind::Csv => "csv",
-        SourceKind::Parquet => "parquet",
-        SourceKind::Generate | SourceKind::Postgres => return Ok(Vec::new()),
-    };
+    let Some(extension) = settings.kind.extension() else { return Ok(Vec::new()) };
     let Some(path) = settings.path.as_deref() else {
         return Err(LoadError::MissingSetting {
             kind: settings.kind.name(),
@@ -242,7 +238,7 @@ mod tests {
         }
         let check = |path: &str, expected: &[&str]| {
             let settings = SourceSettings {
-                kind: SourceKind::Csv,
+                kind: crate::SourceKind::Csv,
                 path: Some(dir.path().join(path).to_str().unwrap().to_owned()),
                 ..SourceSettings::default()
             };

@@ -35,19 +35,9 @@ impl RowFilter {
         })
     }
 
-    /// Takes names for the same whose letters differ in case only.
-    pub(crate) fn ignore_case(&mut self) {
-        self.caseless = true;
-    }
-
     /// Whether names are the same whose letters differ in case only.
     pub(crate) fn is_caseless(&self) -> bool {
         self.caseless
-    }
-
-    /// Spells the symbols as the names of series will be.
-    pub(crate) fn spell_symbols(&mut self, spell: impl Fn(&str) -> String) {
-        self.symbols = self.symbols.iter().map(|symbol| spell(symbol)).collect();
     }
 
     /// Whether only some series are wanted.
@@ -62,11 +52,6 @@ impl RowFilter {
     pub(crate) fn admits_time(&self, time: i64) -> bool {
         self.from.as_ref().is_none_or(|from| time >= from.time)
             && self.to.as_ref().is_none_or(|to| time < to.time)
-    }
-
-    /// The bounds as times: from (inclusive) and to (exclusive).
-    pub(crate) fn bounds(&self) -> (Option<i64>, Option<i64>) {
-        (self.from.as_ref().map(|from| from.time), self.to.as_ref().map(|to| to.time))
     }
 
     /// Refuses bounds that are dates where the times are plain numbers, and the reverse.
@@ -98,6 +83,25 @@ impl RowFilter {
         let mut absent: Vec<_> = absent.map(String::as_str).collect();
         absent.sort_unstable();
         absent
+    }
+}
+
+/// What only a database needs: it chooses the rows itself, and knows names that differ in case only.
+#[cfg(feature = "postgres")]
+impl RowFilter {
+    /// Takes names for the same whose letters differ in case only.
+    pub(crate) fn ignore_case(&mut self) {
+        self.caseless = true;
+    }
+
+    /// Spells the symbols as the names of series will be.
+    pub(crate) fn spell_symbols(&mut self, spell: impl Fn(&str) -> String) {
+        self.symbols = self.symbols.iter().map(|symbol| spell(symbol)).collect();
+    }
+
+    /// The bounds as times: from (inclusive) and to (exclusive).
+    pub(crate) fn bounds(&self) -> (Option<i64>, Option<i64>) {
+        (self.from.as_ref().map(|from| from.time), self.to.as_ref().map(|to| to.time))
     }
 }
 

@@ -33,33 +33,26 @@
 mod cache;
 mod cache_damage;
 mod cache_folder;
-mod cell_counts;
 mod checksum;
 mod columns;
-mod copy;
-mod csv;
 mod decimal;
 mod error;
 mod files;
 mod filter;
-mod generate;
-mod generate_size;
 mod loader;
 mod manifest;
 mod mapped_file;
 mod nearest_name;
 mod order;
-mod parquet;
-mod postgres;
 mod progress;
 mod record_batch_rows;
 mod refresh;
 mod request;
-mod row_lines;
 mod row_warnings;
 mod rows;
 mod settings;
 mod shard_file;
+mod sources;
 mod table;
 mod text_number;
 mod time;
@@ -67,21 +60,24 @@ mod utc_offsets;
 
 pub use crate::{
     cache_damage::CacheDamage,
-    copy::CopyError,
     error::LoadError,
     loader::{ImportReport, Loader, import, verify},
-    postgres::{Columns, PostgresReader, copy_commands, server_version},
     progress::{LoadProgress, Observer, Origin},
     refresh::Refresh,
-    settings::{GenerateSettings, SourceKind, SourceSettings},
+    settings::SourceSettings,
+    sources::{SourceKind, generate::GenerateSettings, server_version},
 };
 
+#[cfg(feature = "postgres")]
+pub use crate::sources::postgres::{Columns, PostgresReader, copy::CopyError, copy_commands};
+
 /// What goes wrong with a server, inside [`LoadError::Postgres`].
+#[cfg(feature = "postgres")]
 pub use millstream_postgres::PostgresError;
 
 /// For `loader/fuzz` only.
-#[cfg(fuzzing)]
+#[cfg(all(fuzzing, feature = "postgres"))]
 #[doc(hidden)]
 pub fn fuzz_copy(data: &[u8]) {
-    copy::fuzz::decode(data);
+    sources::postgres::copy::fuzz::decode(data);
 }

@@ -4,9 +4,9 @@
 //! the cache, so that a first run sees exactly the memory-mapped panel that later runs see.
 
 use crate::{
-    LoadError, SourceKind, SourceSettings,
+    LoadError, SourceSettings,
     cache::{CacheEntry, Cached},
-    csv, files, generate, parquet, postgres,
+    files,
     progress::{LoadProgress, Observer, ProgressReporter},
     refresh::{Refresh, wants_anew},
     request::Request,
@@ -120,7 +120,6 @@ impl Source for Loader {
             settings: &self.settings,
             required: &self.required,
             files: &files,
-            watch: !self.settings.cache.is_empty(),
             warnings: &self.warnings,
         };
         let reporter = &mut ProgressReporter::new(&mut self.progress);
@@ -165,8 +164,7 @@ pub fn import(
     let start = Instant::now();
     settings.check()?;
     let files = files::find(settings, warnings)?;
-    let watch = !settings.cache.is_empty();
-    let request = Request { settings, required, files: &files, watch, warnings };
+    let request = Request { settings, required, files: &files, warnings };
     let cache = CacheEntry::locate(&request)?;
     let panel = read(&request, cache.as_ref(), true, &mut ProgressReporter::new(progress))?;
     Ok(report(&panel, start, cache.as_ref()))
@@ -187,8 +185,7 @@ pub fn verify(
     let start = Instant::now();
     settings.check()?;
     let files = files::find(settings, warnings)?;
-    let cache =
-        CacheEntry::locate(&Request { settings, required, files: &files, watch: false, warnings })?;
+    let cache = CacheEntry::locate(&Request { settings, required, files: &files, warnings })?;
     match open(cache.as_ref(), &mut ProgressReporter::new(progress))? {
         Some(Cached { panel, row_warnings, .. }) => {
             row_warnings.say(settings, warnings)?;
@@ -235,12 +232,7 @@ fn read(
     reporter: &mut ProgressReporter<'_>,
 ) -> Result<Panel, LoadError> {
     let reserved = cache.map(CacheEntry::reserve).transpose()?;
-    let table = match request.settings.kind {
-        SourceKind::Generate => generate::read(request, reporter)?,
-        SourceKind::Csv => csv::read(request, reporter)?,
-        SourceKind::Parquet => parquet::read(request, reporter)?,
-        SourceKind::Postgres => postgres::read(request, reporter)?,
-    };
+    let table = request.settings.kind.source()?.read(request, reporter)?;
     let loaded = table.into_panel(reporter)?;
     loaded.row_warnings.say(request.settings, request.warnings)?;
     reporter.rows(loaded.panel.rows())?;

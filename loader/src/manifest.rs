@@ -5,7 +5,7 @@
 //! that no byte of it can change unnoticed.
 
 use crate::{
-    LoadError, cache_damage::CacheDamage, cache_folder::is_absent, postgres::ReadRows,
+    LoadError, cache_damage::CacheDamage, cache_folder::is_absent, refresh::ReadRows,
     row_warnings::RowWarnings,
 };
 use millstream_data::{PanelSchema, plain_file};

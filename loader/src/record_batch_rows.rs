@@ -9,7 +9,7 @@ use crate::{
     rows::{RowStore, SeriesNames, panel_value},
     text_number::parse_number,
     time::{self, DAY},
-    utc_offsets::UtcOffsets,
+    utc_offsets::{LineOf, UtcOffsets},
 };
 use arrow::{
     array::{Array, AsArray, RecordBatch, StringArray},
@@ -42,6 +42,8 @@ pub(crate) struct RecordBatchColumns {
     pub(crate) values: Vec<String>,
     /// What may stand in a text column for a missing number, besides the usual.
     pub(crate) na: Vec<String>,
+    /// On which line of its file a row begins, where files have lines.
+    pub(crate) line_of: Option<LineOf>,
 }
 
 /// Collects the rows of wide batches.
@@ -80,11 +82,6 @@ impl RecordBatchRows {
         }
     }
 
-    /// Number of values in a row.
-    pub(crate) fn width(&self) -> usize {
-        self.columns.values.len()
-    }
-
     /// Says which file the next batches are from.
     pub(crate) fn enter(&mut self, place: &str) {
         place.clone_into(&mut self.place);
@@ -95,6 +92,11 @@ impl RecordBatchRows {
     /// What was seen of times that are text.
     pub(crate) fn offsets(&self) -> &UtcOffsets {
         &self.offsets
+    }
+
+    /// How to find the line of a row.
+    pub(crate) fn line_of(&self) -> Option<LineOf> {
+        self.columns.line_of
     }
 
     /// Rows kept so far.

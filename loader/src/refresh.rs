@@ -3,14 +3,9 @@
 //! A cached panel of files is always that of the files as they are now: their state is in its key.
 //! What a database holds can change under the same key, so the server is asked.
 
-use crate::{
-    LoadError, SourceKind,
-    cache::Cached,
-    error::chain,
-    postgres::{self, Freshness},
-    progress::ProgressReporter,
-    request::Request,
-};
+use crate::{LoadError, cache::Cached, error::chain, progress::ProgressReporter, request::Request};
+use millstream_data::TimeKind;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// When to read a database anew that is cached.
@@ -26,28 +21,54 @@ pub enum Refresh {
     Always,
 }
 
+/// What was read of a database, kept with the rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReadRows {
+    pub(crate) rows: u64,
+    /// The latest time.
+    pub(crate) newest: i64,
+    pub(crate) kind: TimeKind,
+    /// What the source noted of it just before, in its own form.
+    #[serde(rename = "look")]
+    pub(crate) state: serde_json::Value,
+}
+
+/// What became of a table since its rows were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "files are always the same"))]
+pub(crate) enum Freshness {
+    Same,
+    /// As many rows up to the same time; whether some were changed in place nobody can tell.
+    AsMany,
+    /// It has other rows, and how that shows.
+    Changed(String),
+    /// The settings mean something else now, and what.
+    Elsewhere(String),
+    /// The server could not say in time.
+    Unknown,
+}
+
 /// Whether to read the source anew. Rows that are used though there may be others are warned of.
 ///
 /// A server that does not answer is no reason not to use what is there.
 ///
 /// # Errors
-/// [`LoadError::Interrupted`] alone.
+/// [`LoadError::Interrupted`] alone, of a source that is there.
 pub(crate) fn wants_anew(
     request: &Request<'_>,
     cached: &Cached,
     refresh: Refresh,
     reporter: &mut ProgressReporter<'_>,
 ) -> Result<bool, LoadError> {
-    let Request { settings, warnings, .. } = *request;
-    let Some(read) = cached.read.as_ref().filter(|_| settings.kind == SourceKind::Postgres) else {
-        return Ok(false);
-    };
+    let Some(read) = &cached.read else { return Ok(false) };
     let place = request.place();
     let warn = |what: &str| {
         let age = spell(cached.age());
-        warnings.warn(format!("the cached rows of {place} were read {age} ago, and {what}"));
+        request
+            .warnings
+            .warn(format!("the cached rows of {place} were read {age} ago, and {what}"));
     };
-    Ok(match postgres::freshness(settings, read, warnings, reporter) {
+    Ok(match request.settings.kind.source()?.freshness(request, read, reporter) {
         Ok(Freshness::Same) => false,
         Ok(Freshness::Elsewhere(what)) => {
             warn(&format!("{what}; they are read anew"));

@@ -12,8 +12,6 @@ pub(crate) struct Request<'a> {
     pub(crate) required: &'a [String],
     /// The files that `source.path` means, as they were when the cache was asked for them.
     pub(crate) files: &'a [SourceFile],
-    /// Whether to look at what a database holds, to tell later whether it has changed.
-    pub(crate) watch: bool,
     /// Where to say what happened on the way; what must be known of the rows goes with them.
     pub(crate) warnings: &'a Warnings,
 }
@@ -65,7 +63,7 @@ mod tests {
                 SourceSettings { features: owned(features), ..SourceSettings::default() };
             let (required, warnings) = (owned(required), Warnings::default());
             let (settings, required, warnings) = (&settings, &required[..], &warnings);
-            let request = Request { settings, required, files: &[], watch: false, warnings };
+            let request = Request { settings, required, files: &[], warnings };
             assert_eq!(request.beside_features(), expected, "{features:?} and {required:?}");
         };
         check(&["*"], &["close", "f1", "c*"], &[]);

@@ -47,14 +47,6 @@ impl RowStore {
         RowStore::with_chunk_rows(width, (CHUNK_BYTES / (4 * width.max(1))).max(1))
     }
 
-    /// A store that makes room for about `rows` rows at once: memory that is not written to costs
-    /// nothing, moving a growing chunk does.
-    pub(crate) fn with_room(width: usize, rows: u64) -> Self {
-        let mut store = RowStore::new(width);
-        store.room = usize::try_from(rows).unwrap_or(usize::MAX).min(store.chunk_rows);
-        store
-    }
-
     pub(crate) fn with_chunk_rows(width: usize, chunk_rows: usize) -> Self {
         RowStore {
             width,
@@ -71,44 +63,12 @@ impl RowStore {
         self.names.code(name)
     }
 
-    /// The code of the series that was asked for last, if it has this name. Neighbouring rows mostly
-    /// share their series, and to compare bytes is all it takes then.
-    pub(crate) fn same_as_last(&self, name: &[u8]) -> Option<u32> {
-        let last = self.names.names.get(self.names.last as usize)?;
-        (last.as_bytes() == name).then_some(self.names.last)
-    }
-
-    /// The names so far; a code is a position in this list.
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names.names
-    }
-
     /// Adds a row whose values are all missing, and hands them out to be filled.
     pub(crate) fn push(&mut self, code: u32, time: i64) -> &mut [f32] {
         let start = self.open_row(code, time);
         let values = &mut self.open.values;
         values.resize(start + self.width, f32::NAN);
         &mut values[start..]
-    }
-
-    /// Adds a row and has `fill` append its values, of which there must be as many as columns. If
-    /// it fails, it is as if the row had never come.
-    #[inline]
-    pub(crate) fn append<E>(
-        &mut self,
-        code: u32,
-        time: i64,
-        fill: impl FnOnce(&mut Vec<f32>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let start = self.open_row(code, time);
-        let filled = fill(&mut self.open.values);
-        if filled.is_err() {
-            self.open.codes.pop();
-            self.open.times.pop();
-            self.open.values.truncate(start);
-        }
-        assert_eq!(self.open.values.len(), self.open.codes.len() * self.width, "rows are whole");
-        filled
     }
 
     /// Adds the keys of a row, and says where its values go.
@@ -132,11 +92,6 @@ impl RowStore {
         self.full.iter().chain(Some(&self.open)).map(|chunk| chunk.codes.len() as u64).sum()
     }
 
-    /// Chunks that no more rows will go to.
-    pub(crate) fn take_full(&mut self) -> Vec<Chunk> {
-        std::mem::take(&mut self.full)
-    }
-
     /// The names of the series, whose positions are the codes, and the chunks that have rows.
     pub(crate) fn finish(mut self) -> (Vec<String>, Vec<Chunk>) {
         self.open.shrink();
@@ -156,6 +111,55 @@ impl RowStore {
             rest.values.extend(self.open.values.drain(start * self.width..));
         }
         self.full.push(std::mem::replace(&mut self.open, rest));
+    }
+}
+
+/// For rows that are decoded in place, a store per task.
+#[cfg(feature = "postgres")]
+impl RowStore {
+    /// A store that makes room for about `rows` rows at once: memory that is not written to costs
+    /// nothing, moving a growing chunk does.
+    pub(crate) fn with_room(width: usize, rows: u64) -> Self {
+        let mut store = RowStore::new(width);
+        store.room = usize::try_from(rows).unwrap_or(usize::MAX).min(store.chunk_rows);
+        store
+    }
+
+    /// The code of the series that was asked for last, if it has this name. Neighbouring rows mostly
+    /// share their series, and to compare bytes is all it takes then.
+    pub(crate) fn same_as_last(&self, name: &[u8]) -> Option<u32> {
+        let last = self.names.names.get(self.names.last as usize)?;
+        (last.as_bytes() == name).then_some(self.names.last)
+    }
+
+    /// The names so far; a code is a position in this list.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names.names
+    }
+
+    /// Adds a row and has `fill` append its values, of which there must be as many as columns. If
+    /// it fails, it is as if the row had never come.
+    #[inline]
+    pub(crate) fn append<E>(
+        &mut self,
+        code: u32,
+        time: i64,
+        fill: impl FnOnce(&mut Vec<f32>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = self.open_row(code, time);
+        let filled = fill(&mut self.open.values);
+        if filled.is_err() {
+            self.open.codes.pop();
+            self.open.times.pop();
+            self.open.values.truncate(start);
+        }
+        assert_eq!(self.open.values.len(), self.open.codes.len() * self.width, "rows are whole");
+        filled
+    }
+
+    /// Chunks that no more rows will go to.
+    pub(crate) fn take_full(&mut self) -> Vec<Chunk> {
+        std::mem::take(&mut self.full)
     }
 }
 
@@ -234,6 +238,7 @@ mod tests {
         check_chunks(&rows, &[&[(0, 1)], &[(1, 1), (1, 2), (1, 3)], &[(1, 4), (1, 5)]]);
     }
 
+    #[cfg(feature = "postgres")]
     #[test]
     fn a_row_that_fails_leaves_no_trace() {
         let mut store = RowStore::with_chunk_rows(1, 3);

@@ -3,41 +3,14 @@
 //! It says what to read and does not read it. Which keys a kind needs is checked by the reader of
 //! that kind, so that one file can hold the keys of several kinds and `kind` alone chooses.
 
-use crate::{LoadError, postgres};
-use millstream_postgres::server_identity;
+use crate::{GenerateSettings, LoadError, SourceKind};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::{fmt, num::NonZeroUsize};
 
-/// More would only be in each other's way.
-const MOST_CONNECTIONS: usize = 256;
-
-/// Where rows come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SourceKind {
-    /// Made up, from a seed: needs no data at all.
-    #[default]
-    Generate,
-    /// A table or query of a PostgreSQL database.
-    Postgres,
-    /// Parquet files.
-    Parquet,
-    /// CSV files with a header line.
-    Csv,
-}
-
-impl SourceKind {
-    /// The name used in the settings.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            SourceKind::Generate => "generate",
-            SourceKind::Postgres => "postgres",
-            SourceKind::Parquet => "parquet",
-            SourceKind::Csv => "csv",
-        }
-    }
-}
+/// The keys that every source uses.
+const SHARED: [&str; 9] =
+    ["kind", "series", "time", "features", "symbols", "symbols_required", "from", "to", "cache"];
 
 /// What to read.
 ///
@@ -89,29 +62,11 @@ pub struct SourceSettings {
     pub generate: GenerateSettings,
 }
 
-/// What the generated table looks like.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct GenerateSettings {
-    /// Number of series. Default: 500.
-    pub series: NonZeroUsize,
-    /// Business days the table spans; a series has at most this many rows. Default: 220.
-    pub rows: NonZeroUsize,
-    /// Feature columns besides the target `close_pct`. Default: 16.
-    pub features: NonZeroUsize,
-    /// Share of the feature values that are missing, 0 to 1. Default: 0.005.
-    pub missing: f64,
-    /// Share of the series with fewer than 40 rows, 0 to 1. Default: 0.04.
-    pub short: f64,
-    /// Seed; the same seed gives the same table on any machine. Default: 7.
-    pub seed: u64,
-}
-
 /// Shows whether there is a connection string but not the string: it may hold a password.
 impl fmt::Debug for SourceSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = self.url.as_ref().map(|_| "(not shown)".to_owned());
-        let shown = serde_json::json!(SourceSettings { url, ..self.clone() });
+        let shown = json!(SourceSettings { url, ..self.clone() });
         write!(f, "SourceSettings {shown}")
     }
 }
@@ -140,25 +95,16 @@ impl Default for SourceSettings {
     }
 }
 
-impl Default for GenerateSettings {
-    fn default() -> Self {
-        let size = |n| NonZeroUsize::new(n).expect("the defaults are not zero");
-        GenerateSettings {
-            series: size(500),
-            rows: size(220),
-            features: size(16),
-            missing: 0.005,
-            short: 0.04,
-            seed: 7,
-        }
-    }
-}
-
 impl SourceSettings {
     /// These settings with the password taken out of the connection string.
     #[must_use]
     pub fn without_password(&self) -> SourceSettings {
-        let url = self.url.as_deref().map(millstream_postgres::without_password);
+        #[cfg(feature = "postgres")]
+        let shown = millstream_postgres::without_password;
+        // Where in it a password would be is known to that crate alone.
+        #[cfg(not(feature = "postgres"))]
+        let shown = |_: &str| "(not shown)".to_owned();
+        let url = self.url.as_deref().map(shown);
         SourceSettings { url, ..self.clone() }
     }
 
@@ -167,25 +113,18 @@ impl SourceSettings {
         self.series.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// What must hold for every kind.
+    /// What must hold for every kind, and for the one that is chosen.
     pub(crate) fn check(&self) -> Result<(), LoadError> {
-        if self.kind != SourceKind::Postgres && self.filter.is_some() {
+        let source = self.kind.source()?;
+        let foreign = |_: &&String| !source.keys().contains(&"where");
+        if let Some(condition) = self.filter.as_ref().filter(foreign) {
             return Err(LoadError::Setting {
                 key: "where",
-                value: self.filter.clone().unwrap_or_default(),
+                value: condition.clone(),
                 expected: "a condition on rows works with kind = \"postgres\" only; use source.symbols, source.from and source.to instead",
             });
         }
-        if let Some(condition) = &self.filter {
-            postgres::check_condition(condition)?;
-        }
-        if self.connections.get() > MOST_CONNECTIONS {
-            return Err(LoadError::Setting {
-                key: "connections",
-                value: self.connections.to_string(),
-                expected: "at most 256; no server is faster for more",
-            });
-        }
+        source.check(self)?;
         if self.symbols_required && self.symbols.is_empty() {
             return Err(LoadError::Setting {
                 key: "symbols_required",
@@ -204,30 +143,21 @@ impl SourceSettings {
     }
 
     /// These settings reduced to what decides which rows come out: keys of other kinds, the cache
-    /// folder and what is asked of the rows afterwards are dropped, and the connection string is rewritten without its password.
-    pub(crate) fn canonical(&self) -> Result<SourceSettings, LoadError> {
-        let standard = SourceSettings::default();
+    /// folder and what is asked of the rows afterwards are dropped, and passwords are taken out.
+    pub(crate) fn canonical(&self) -> Result<Value, LoadError> {
+        let source = self.kind.source()?;
         let mut kept = SourceSettings {
             series: self.series_column().map(str::to_owned),
             cache: String::new(),
             symbols_required: false,
-            connections: standard.connections,
             ..self.clone()
         };
-        if kept.kind == SourceKind::Postgres {
-            kept.url = Some(server_identity(postgres::url(self)?)?);
-        } else {
-            (kept.url, kept.table, kept.query) = (None, None, None);
-        }
-        if !matches!(kept.kind, SourceKind::Parquet | SourceKind::Csv) {
-            kept.path = None;
-        }
-        if kept.kind != SourceKind::Csv {
-            kept.na.clear();
-        }
-        if kept.kind != SourceKind::Generate {
-            kept.generate = standard.generate;
-        }
+        source.canonicalize(&mut kept)?;
+        let Value::Object(mut standard) = json!(SourceSettings::default()) else { unreachable!() };
+        let used = |key: &str| SHARED.contains(&key) || source.keys().contains(&key);
+        standard.retain(|key, _| !used(key));
+        let mut kept = json!(kept);
+        standard.into_iter().for_each(|(key, value)| kept[key] = value);
         Ok(kept)
     }
 }
@@ -240,7 +170,11 @@ mod tests {
     fn every_key_is_in_the_serialised_default() {
         let value = serde_json::to_value(SourceSettings::default()).unwrap();
         let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(keys.len(), 17);
+        let is_used =
+            |key: &&str| SHARED.contains(key) || SourceKind::ALL.iter().any(|k| k.uses(key));
+        let unused: Vec<_> = keys.iter().filter(|key| !is_used(key)).collect();
+        let everything = cfg!(all(feature = "parquet", feature = "postgres"));
+        assert_eq!((keys.len(), unused.is_empty()), (17, everything), "{unused:?}");
         assert!(value["where"].is_null() && keys.contains(&"where"));
         assert_eq!(value["kind"], "generate");
         assert_eq!(value["generate"]["series"], 500);
@@ -252,8 +186,26 @@ mod tests {
         assert!(error.contains("unknown field `tabel`"), "{error}");
     }
 
+    /// The text is part of the cache's key: another one, and every cached panel is read again.
     #[test]
-    fn the_canonical_form_keeps_no_password_and_no_foreign_keys() {
+    fn the_canonical_form_is_always_the_same_and_has_no_foreign_keys() {
+        let settings = SourceSettings {
+            kind: SourceKind::Csv,
+            url: Some("postgres://ann:hush@db.example/prices".to_owned()),
+            path: Some("p.csv".to_owned()),
+            series: Some(String::new()),
+            na: vec!["n/a".to_owned()],
+            generate: GenerateSettings { seed: 8, ..GenerateSettings::default() },
+            connections: NonZeroUsize::MIN,
+            ..SourceSettings::default()
+        };
+        let expected = r#"{"cache":"","connections":2,"features":["*"],"from":null,"generate":{"features":16,"missing":0.005,"rows":220,"seed":7,"series":500,"short":0.04},"kind":"csv","na":["n/a"],"path":"p.csv","query":null,"series":null,"symbols":[],"symbols_required":false,"table":null,"time":"trade_date","to":null,"url":null,"where":null}"#;
+        assert_eq!(settings.canonical().unwrap().to_string(), expected);
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn the_canonical_form_keeps_no_password() {
         let settings = SourceSettings {
             kind: SourceKind::Postgres,
             url: Some("postgres://ann:hush@db.example/prices?password=hush2".to_owned()),
@@ -261,7 +213,7 @@ mod tests {
             path: Some("left/over.csv".to_owned()),
             ..SourceSettings::default()
         };
-        let text = serde_json::to_string(&settings.canonical().unwrap()).unwrap();
+        let text = settings.canonical().unwrap().to_string();
         assert!(!format!("{settings:?}").contains("hush"));
         assert!(!text.contains("hush") && !text.contains("left/over"), "{text}");
         assert!(text.contains("postgres://ann@db.example:5432/prices"), "{text}");

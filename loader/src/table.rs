@@ -7,9 +7,9 @@ use crate::{
     columns::{Selection, TableColumn},
     filter::RowFilter,
     order,
-    postgres::{ReadRows, TableState},
     progress::ProgressReporter,
     record_batch_rows::RecordBatchRows,
+    refresh::ReadRows,
     request::Request,
     row_warnings::{self, RowWarnings},
     rows::RowStore,
@@ -39,8 +39,8 @@ pub(crate) struct Table {
     pub(crate) times: Option<String>,
     /// What to say about columns that a glob did not pick up.
     pub(crate) left_out: Vec<String>,
-    /// What a database held just before.
-    pub(crate) table_state: Option<TableState>,
+    /// What a database was just before, for [`ReadSource::freshness`](crate::sources::ReadSource).
+    pub(crate) state: Option<serde_json::Value>,
 }
 
 /// Values that are looked at together: a quarter of a megabyte.
@@ -68,7 +68,7 @@ impl Table {
             [file] => file.path().display().to_string(),
             _ => settings.path.clone().unwrap_or_default(),
         };
-        let times = rows.offsets().warning(request);
+        let times = rows.offsets().warning(request, rows.line_of());
         let (rows, time_kind, filter, known) = rows.finish();
         let Some(time_kind) = time_kind else { return Err(LoadError::NoRows { place }) };
         Ok(Table {
@@ -84,7 +84,7 @@ impl Table {
             known,
             times,
             left_out: chosen.left_out,
-            table_state: None,
+            state: None,
         })
     }
 
@@ -117,7 +117,7 @@ impl Table {
         let beyond = beyond_f32(&schema.columns, &infinite);
         let panel = Panel::new(Arc::new(schema), shards)
             .map_err(|source| LoadError::NotAPanel { place: self.place, source })?;
-        let read = self.table_state.map(|state| ReadRows {
+        let read = self.state.map(|state| ReadRows {
             rows: panel.row_count() as u64,
             newest: newest(&panel),
             kind: panel.schema().time_kind,

@@ -3,7 +3,11 @@
 //! Each of them can be read, those without as UTC; but who writes both may have meant his own clock
 //! by those without, and nobody can tell. Other columns are of one kind by their type.
 
-use crate::{SourceKind, files::SourceFile, request::Request, row_lines::line_of, time};
+use crate::{files::SourceFile, request::Request, time};
+use std::path::Path;
+
+/// Finds the line of a file on which a row begins.
+pub(crate) type LineOf = fn(&Path, u64) -> Option<u64>;
 
 /// What was seen of the times of a text column.
 #[derive(Debug, Default)]
@@ -41,10 +45,10 @@ impl UtcOffsets {
     }
 
     /// What to say about the times; nothing, where they are all of one kind.
-    pub(crate) fn warning(&self, request: &Request<'_>) -> Option<String> {
+    pub(crate) fn warning(&self, request: &Request<'_>, line_of: Option<LineOf>) -> Option<String> {
         let Plain { file, row, text } = self.first_plain.as_ref().filter(|_| self.has_offset)?;
         let file = request.files.get(*file)?;
-        let (place, column) = (place(request.settings.kind, file, *row), &request.settings.time);
+        let (place, column) = (place(file, *row, line_of), &request.settings.time);
         Some(format!(
             "column {column:?} holds times with and without a UTC offset: {place} holds {text:?}, which is taken as UTC, as are all without; write all of them with an offset, or none"
         ))
@@ -52,9 +56,9 @@ impl UtcOffsets {
 }
 
 /// Where a row is, as an editor counts where that can be told.
-fn place(kind: SourceKind, file: &SourceFile, row: u64) -> String {
+fn place(file: &SourceFile, row: u64, line_of: Option<LineOf>) -> String {
     let path = file.path();
-    match line_of(path, row).filter(|_| kind == SourceKind::Csv) {
+    match line_of.and_then(|line_of| line_of(path, row)) {
         Some(line) => format!("line {line} of {}", path.display()),
         None => format!("row {} of {}", row + 1, path.display()),
     }

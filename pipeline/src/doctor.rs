@@ -1,7 +1,6 @@
 //! What is here, what is missing, and what to do about it.
 
 use crate::{device, error::Error, settings::Settings, threads::share};
-use millstream_loader::SourceKind;
 use millstream_prefetch::{CudaDevice, cuda_devices};
 use millstream_stage::Warnings;
 use serde::Serialize;
@@ -111,12 +110,11 @@ fn threads(settings: &Settings) -> Finding {
 
 fn database(settings: &Settings) -> Finding {
     let what = "database";
-    if settings.source.kind != SourceKind::Postgres {
-        return Finding::ok(what, "not needed: source.kind is not \"postgres\"");
-    }
+    let kind = settings.source.kind.name();
     let warnings = Warnings::default();
     match millstream_loader::server_version(&settings.source, &warnings) {
-        Ok(version) => {
+        Ok(None) => Finding::ok(what, format!("not needed: source.kind = {kind:?} asks no server")),
+        Ok(Some(version)) => {
             let lines = [vec![version], warnings.all()].concat();
             Finding::ok(what, lines.join("; "))
         }

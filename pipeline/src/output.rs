@@ -4,7 +4,7 @@
 //! or the very source.
 
 use crate::error::Error;
-use millstream_loader::{SourceKind, SourceSettings};
+use millstream_loader::SourceSettings;
 use millstream_predictor::Output;
 use std::{
     fs,
@@ -59,12 +59,9 @@ fn is_forecasts(name: &Path) -> bool {
 
 /// Whether the source reads this file, or would if it were there.
 fn is_read(place: &Path, source: &SourceSettings) -> bool {
-    let extension = match source.kind {
-        SourceKind::Csv => "csv",
-        SourceKind::Parquet => "parquet",
-        SourceKind::Generate | SourceKind::Postgres => return false,
+    let (Some(extension), Some(path)) = (source.kind.extension(), &source.path) else {
+        return false;
     };
-    let Some(path) = &source.path else { return false };
     let read = real(Path::new(path));
     if read.is_dir() {
         let ends = place.extension().is_some_and(|ending| ending == extension);
@@ -103,7 +100,7 @@ mod tests {
         }
         let check = |source: &str, output: &str, expected: &str| {
             let source = SourceSettings {
-                kind: SourceKind::Csv,
+                kind: millstream_loader::SourceKind::Csv,
                 path: Some(at(source).to_str().unwrap().to_owned()),
                 cache: at("cache").to_str().unwrap().to_owned(),
                 ..SourceSettings::default()

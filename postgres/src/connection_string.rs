@@ -32,6 +32,22 @@ const KEYS: [&str; 22] = [
     "user",
 ];
 
+/// Keys that libpq has and that are not supported here, with what to do instead.
+const UNSUPPORTED: [(&str, &str); 3] = [
+    (
+        "gssdelegation gssencmode gsslib krbsrvname oauth_client_id oauth_client_secret oauth_issuer \
+         oauth_scope scram_client_key scram_server_key sslcert sslcertmode sslkey sslpassword",
+        "leave it out, and let the server ask for a password (PGPASSWORD, or ~/.pgpass)",
+    ),
+    ("service servicefile", "write host, port, user and dbname there instead"),
+    (
+        "client_encoding fallback_application_name max_protocol_version min_protocol_version \
+         replication require_auth requirepeer requiressl ssl_max_protocol_version \
+         ssl_min_protocol_version sslcompression sslcrl sslcrldir sslkeylogfile sslsni",
+        "leave it out",
+    ),
+];
+
 /// What a connection string sets; of a key that stands there twice, the last. Has no `Debug`: one
 /// of the values is the password.
 #[derive(Clone, Default)]
@@ -55,8 +71,7 @@ impl Parameters {
 
     fn set(&mut self, key: &str, value: String) -> Result<(), PostgresError> {
         let Some(key) = KEYS.into_iter().find(|known| *known == key) else {
-            let problem = "it sets a key that does not exist, or is not supported here";
-            return Err(PostgresError::Url { problem });
+            return Err(unknown_key(key));
         };
         self.0.insert(key, value);
         Ok(())
@@ -112,6 +127,16 @@ impl Parameters {
         }
         Ok(())
     }
+}
+
+/// Of what is no key of libpq's, nothing is quoted.
+fn unknown_key(key: &str) -> PostgresError {
+    let named = |(keys, instead): (&'static str, _)| {
+        let key = keys.split(' ').find(|known| *known == key)?;
+        Some(PostgresError::UrlKey { key, instead })
+    };
+    let problem = "it sets a key that does not exist";
+    UNSUPPORTED.into_iter().find_map(named).unwrap_or(PostgresError::Url { problem })
 }
 
 const NOT_A_PAIR: PostgresError = PostgresError::Url { problem: "a key has no = and no value" };
@@ -276,7 +301,10 @@ mod tests {
         check_refused("postgres://ann:hush%ff@h/d", "UTF-8");
         check_refused("postgres://h/d?hush", "no = and no value");
         check_refused("postgres://h/d?hush=1", "a key that does not exist");
-        check_refused("postgres://h/d?sslcert=hush", "or is not supported here");
+        check_refused("postgres://h/d?sslcert=hush", "sets sslcert, which is not supported; leave");
+        check_refused("host=h sslkey=hush", "ask for a password");
+        check_refused("service=hush", "sets service, which is not supported; write host");
+        check_refused("host=h sslcrl=hush", "sets sslcrl, which is not supported; leave it out");
         check_refused("host=h password=a hush", "no = and no value");
         check_refused("host=h password=a hush =1", "a key that does not exist");
         check_refused("host=h password='hush", "does not end");

@@ -19,6 +19,14 @@ pub enum PostgresError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// The connection string sets a key that libpq has, and that is not supported here.
+    #[error("source.url sets {key}, which is not supported; {instead}")]
+    UrlKey {
+        /// The key.
+        key: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
     /// The connection string sets a key to something that cannot be used.
     #[error("source.url sets {key} to what cannot be used; expected {expected}")]
     UrlValue {
@@ -156,7 +164,8 @@ impl PostgresError {
     /// Whether the connection string is wrong, whatever the server is.
     #[must_use]
     pub fn is_setting(&self) -> bool {
-        matches!(self, PostgresError::Url { .. } | PostgresError::UrlValue { .. })
+        use PostgresError::{Url, UrlKey, UrlValue};
+        matches!(self, Url { .. } | UrlKey { .. } | UrlValue { .. })
     }
 
     /// Whether trying again may help: the connection broke, or the server ended it or the statement

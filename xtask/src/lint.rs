@@ -15,7 +15,6 @@ use crate::workspace::Workspace;
 pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     // Clippy and rustdoc compile the build scripts' C++, so they need libtorch too.
     setup::run(workspace, &SetupFlags::default())?;
-    let list =
-        vec![Step::fmt(workspace), Step::tidy(), Step::clippy(workspace), Step::docs(workspace)];
+    let list = vec![Step::fmt(), Step::tidy(), Step::clippy(workspace), Step::docs(workspace)];
     steps::run(workspace, list)
 }

@@ -21,15 +21,16 @@ pub(crate) struct Step {
 #[derive(Debug)]
 enum Action {
     Run(Command),
+    Fmt,
     Tidy,
     Memcheck,
     Python,
 }
 
 impl Step {
-    /// Formatting.
-    pub(crate) fn fmt(workspace: &Workspace) -> Self {
-        Self::cargo(workspace, "fmt", &["fmt", "--all", "--check"])
+    /// Formatting of every file: `cargo fmt` does not see the modules that a macro declares.
+    pub(crate) fn fmt() -> Self {
+        Self { name: "fmt".into(), action: Action::Fmt }
     }
 
     /// The rules in `tidy.rs`.
@@ -79,6 +80,12 @@ impl Step {
         step
     }
 
+    /// The loader without what can be left out of it.
+    pub(crate) fn featureless_loader(workspace: &Workspace) -> Self {
+        let arguments = ["test", "--release", "-p", "millstream-loader", "--no-default-features"];
+        Self::cargo(workspace, "featureless loader", &arguments)
+    }
+
     /// The examples in the documentation, which nextest cannot run.
     pub(crate) fn doc_tests(workspace: &Workspace) -> Self {
         Self::cargo(workspace, "doc-tests", &["test", "--release", "--workspace", "--doc"])
@@ -103,6 +110,7 @@ impl Step {
     fn by_hand(&self) -> String {
         match &self.action {
             Action::Run(command) => process::line(command),
+            Action::Fmt => "git ls-files '*.rs' | xargs rustfmt --edition 2024 --check".to_owned(),
             Action::Tidy => "cargo xtask tidy".to_owned(),
             Action::Memcheck => "cargo xtask memcheck".to_owned(),
             Action::Python => "pip install what recomputes the figures".to_owned(),
@@ -112,6 +120,7 @@ impl Step {
     fn run(&mut self, workspace: &Workspace) -> Result<(), Error> {
         match &mut self.action {
             Action::Run(command) => process::run(command),
+            Action::Fmt => check_format(workspace),
             Action::Tidy => tidy::run(workspace),
             Action::Memcheck => memcheck::run(workspace),
             Action::Python => test_python::provide(workspace),
@@ -122,6 +131,13 @@ impl Step {
     fn may_fail(&self) -> bool {
         matches!(self.action, Action::Python)
     }
+}
+
+fn check_format(workspace: &Workspace) -> Result<(), Error> {
+    let files = workspace.files()?;
+    let mut command = Command::new("rustfmt");
+    command.current_dir(workspace.root()).args(["--edition", "2024", "--check"]);
+    process::run(command.args(files.iter().filter(|path| path.ends_with(".rs"))))
 }
 
 /// Runs the steps in order until one fails, then prints how long each took.
@@ -194,6 +210,19 @@ mod tests {
         );
         assert_eq!(error.exit_code(), 1);
         assert!(!mark.exists());
+    }
+
+    #[test]
+    fn files_that_no_module_names_are_formatted_too() {
+        let temp = tempfile::tempdir().unwrap();
+        let workspace = Workspace::at(temp.path());
+        assert!(process::succeeds(Command::new("git").arg("init").arg(temp.path())));
+        let check = |text, expected| {
+            std::fs::write(temp.path().join("a.rs"), text).unwrap();
+            assert_eq!(check_format(&workspace).is_ok(), expected, "{text}");
+        };
+        check("fn main() {}\n", true);
+        check("fn main( ) {}\n", false);
     }
 
     #[test]

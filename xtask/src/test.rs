@@ -21,7 +21,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &TestFlags) -> Result<(), Error>
         return steps::run(workspace, vec![tests]);
     }
 
-    let mut list = vec![Step::fmt(workspace), Step::tidy()];
+    let mut list = vec![Step::fmt(), Step::tidy()];
     for package in WITHOUT_LIBTORCH {
         list.push(Step::build_without_libtorch(workspace, package));
     }
@@ -29,6 +29,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &TestFlags) -> Result<(), Error>
         Step::clippy(workspace),
         Step::python(),
         tests,
+        Step::featureless_loader(workspace),
         Step::doc_tests(workspace),
         Step::memcheck(),
         Step::docs(workspace),

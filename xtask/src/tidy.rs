@@ -10,7 +10,6 @@ mod sources;
 use std::fmt;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crate::error::Error;
 use crate::process;
@@ -53,6 +52,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
         let tree = dependency_tree(workspace, package)?;
         problems.extend(dependencies::check_tree(package, &tree));
     }
+    problems.extend(dependencies::check_featureless(&featureless_loader(workspace)?));
 
     for problem in &problems {
         eprintln!("{problem}");
@@ -70,27 +70,22 @@ fn dependency_tree(workspace: &Workspace, package: &str) -> Result<String, Error
     process::stdout_of(&mut command)
 }
 
+/// Every package that a loader without its features needs.
+fn featureless_loader(workspace: &Workspace) -> Result<String, Error> {
+    let mut command = workspace.cargo();
+    command.args(["tree", "--package", "millstream-loader", "--no-default-features"]);
+    command.args(["--edges", "normal,build", "--prefix", "none"]);
+    process::stdout_of(&mut command)
+}
+
 /// All text files that are or could be committed.
 fn read_sources(workspace: &Workspace) -> Result<Vec<sources::SourceFile>, Error> {
-    let mut command = Command::new("git");
-    command.current_dir(workspace.root()).args([
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "-z",
-    ]);
-    let listing = process::stdout_of(&mut command)?;
     let mut files = Vec::new();
-    for path in listing.split('\0').filter(|path| !path.is_empty()) {
-        let full = workspace.root().join(path);
-        // A file may be deleted but not yet staged; a link's target is not ours to judge.
-        if !full.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            continue;
-        }
+    for path in workspace.files()? {
+        let full = workspace.root().join(&path);
         let bytes = fs::read(&full).map_err(Error::file("read", &full))?;
         if let Ok(text) = String::from_utf8(bytes) {
-            files.push(sources::SourceFile { path: path.to_owned(), text });
+            files.push(sources::SourceFile { path, text });
         }
     }
     Ok(files)
@@ -108,6 +103,13 @@ mod tests {
             assert!(tree.starts_with(package), "{tree}");
             assert_eq!(dependencies::check_tree(package, &tree), []);
         }
+    }
+
+    #[test]
+    fn a_loader_without_its_features_needs_no_server_and_no_compression() {
+        let tree = featureless_loader(&Workspace::find().unwrap()).unwrap();
+        assert!(tree.starts_with("millstream-loader") && tree.contains("\narrow "), "{tree}");
+        assert_eq!(dependencies::check_featureless(&tree), []);
     }
 
     #[test]

@@ -100,6 +100,32 @@ impl Workspace {
         }
     }
 
+    /// The files that are or could be committed, by their paths below the root.
+    ///
+    /// # Errors
+    /// When git cannot list them.
+    pub(crate) fn files(&self) -> Result<Vec<String>, Error> {
+        // A link's target is not ours to judge.
+        let is_file = |path: &String| {
+            self.root.join(path).symlink_metadata().is_ok_and(|found| found.is_file())
+        };
+        Ok(self.files_and_links()?.into_iter().filter(is_file).collect())
+    }
+
+    /// The same with links to files.
+    ///
+    /// # Errors
+    /// When git cannot list them.
+    pub(crate) fn files_and_links(&self) -> Result<Vec<String>, Error> {
+        let mut command = Command::new("git");
+        command.current_dir(&self.root);
+        command.args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
+        let listing = process::stdout_of(&mut command)?;
+        // One may be deleted but not yet staged.
+        let is_there = |path: &&str| !path.is_empty() && self.root.join(path).is_file();
+        Ok(listing.split('\0').filter(is_there).map(str::to_owned).collect())
+    }
+
     /// `cargo`, the same one that started us, to be run in the workspace's root.
     pub(crate) fn cargo(&self) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -1,15 +1,19 @@
 //! What several test files need: panels to compare, and a real PostgreSQL.
 
+#[cfg(feature = "postgres")]
 pub(crate) mod authority;
+#[cfg(feature = "postgres")]
 pub(crate) mod proxy;
+#[cfg(feature = "postgres")]
 pub(crate) mod server;
+#[cfg(feature = "postgres")]
+mod tables;
 
 use millstream_data::Panel;
-use millstream_loader::{LoadError, Loader, SourceKind, SourceSettings};
+use millstream_loader::{LoadError, Loader, SourceSettings};
 use millstream_stage::Source;
-use postgres::{Client, NoTls};
-use server::Server;
-use std::{sync::mpsc, thread, time::Duration};
+#[cfg(feature = "postgres")]
+pub(crate) use tables::{connect, make_wide, query, table};
 
 /// Loads the panel, asking for `close_pct` as target.
 pub(crate) fn load(settings: &SourceSettings) -> Result<Panel, LoadError> {
@@ -30,37 +34,20 @@ pub(crate) fn rows(panel: &Panel) -> Vec<(u32, i64, Vec<u32>)> {
     panel.shards().iter().flat_map(of_shard).collect()
 }
 
+#[cfg(any(feature = "parquet", feature = "postgres"))]
 /// An error and its causes, as a user sees them.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// Settings that read a table of the server, uncached.
-pub(crate) fn table(server: &Server, name: &str) -> SourceSettings {
-    SourceSettings {
-        kind: SourceKind::Postgres,
-        url: Some(server.url().to_owned()),
-        table: Some(name.to_owned()),
-        cache: String::new(),
-        ..SourceSettings::default()
-    }
-}
-
-/// Settings that read a query, uncached.
-pub(crate) fn query(server: &Server, query: &str) -> SourceSettings {
-    SourceSettings { table: None, query: Some(query.to_owned()), ..table(server, "") }
-}
-
-pub(crate) fn connect(server: &Server) -> Client {
-    Client::connect(server.url(), NoTls).unwrap()
-}
-
+#[cfg(any(feature = "parquet", feature = "postgres"))]
 /// What `work` gives. Fails when it takes so long that it must be stuck, whatever else goes on.
 pub(crate) fn in_time<T: Send + 'static>(
     what: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
+    use std::{sync::mpsc, thread, time::Duration};
     let (sender, done) = mpsc::channel();
     // Not joined: what is stuck goes with the test's server.
     thread::spawn(move || sender.send(work()));
@@ -69,24 +56,4 @@ pub(crate) fn in_time<T: Send + 'static>(
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what}: not done after a minute"),
         Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{what}: panicked, see above"),
     }
-}
-
-/// Makes a table that takes several tasks to read: `series` series of `days` days and 40 features,
-/// in an order that has nothing to do with either. Its values are whole numbers, so that sums are
-/// exact, and some are NULL.
-pub(crate) fn make_wide(client: &mut Client, name: &str, series: u32, days: u32) {
-    let columns: Vec<String> = (1..=40).map(|n| format!("f{n:02} real")).collect();
-    let values: Vec<String> =
-        (1..=40).map(|n| format!("nullif((s * 7 + d * 13 + {n} * 31) % 1009, {n})")).collect();
-    let (columns, values) = (columns.join(", "), values.join(", "));
-    client
-        .batch_execute(&format!(
-            "DROP TABLE IF EXISTS {name} CASCADE;
-             CREATE TABLE {name} (symbol text, trade_date date, close_pct real, {columns});
-             INSERT INTO {name} SELECT 'S' || lpad(s::text, 4, '0'), date '2015-01-01' + d, s % 17, {values}
-             FROM generate_series(1, {series}) s, generate_series(1, {days}) d
-             ORDER BY hashint4(s * 100000 + d);
-             ANALYZE {name}"
-        ))
-        .unwrap();
 }

@@ -1,7 +1,7 @@
 //! A setting without effect is an error: somebody set it, and would wait for what it never does.
 //!
 //! Only what can be known without data is judged here, and only what was set, to something else
-//! than the default. One line of [`RULES`] a setting.
+//! than the default. One line of [`RULES`] a setting; which keys a source uses is the loader's to say.
 
 use super::{Origin, Settings, SettingsError, at, fit};
 use millstream_data::{Reference, TargetKind};
@@ -15,28 +15,14 @@ struct Rule {
     idle: fn(&Settings) -> bool,
     /// What it would take to do something.
     needs: &'static str,
-    /// One file may hold the keys of several sources, of which `source.kind` chooses; but a flag or
-    /// variable for another source than this is a mistake.
-    allowed_in_file: bool,
 }
 
 const fn rule(key: &'static str, idle: fn(&Settings) -> bool, needs: &'static str) -> Rule {
-    Rule { key, idle, needs, allowed_in_file: false }
-}
-
-const fn of_source(key: &'static str, idle: fn(&Settings) -> bool, needs: &'static str) -> Rule {
-    Rule { key, idle, needs, allowed_in_file: true }
+    Rule { key, idle, needs }
 }
 
 const RULES: &[Rule] = &[
-    of_source("source.generate", |s| s.source.kind != SourceKind::Generate, GENERATE),
-    of_source("source.path", no_files, r#"source.kind = "csv" or "parquet""#),
-    of_source("source.na", |s| s.source.kind != SourceKind::Csv, r#"source.kind = "csv""#),
     rule("source.symbols_required", |s| s.source.symbols.is_empty(), "source.symbols"),
-    of_source("source.url", no_database, DATABASE),
-    of_source("source.table", no_database, DATABASE),
-    of_source("source.query", no_database, DATABASE),
-    of_source("source.connections", no_database, DATABASE),
     rule("target.dead_band", |s| s.target.kind != TargetKind::Direction, DIRECTION),
     rule("window.pad", |s| s.window.short == ShortSeries::Skip, r#"window.short = "pad""#),
     rule("window.min_rows", |s| s.window.short == ShortSeries::Skip, r#"window.short = "pad""#),
@@ -57,18 +43,19 @@ const RULES: &[Rule] = &[
     rule("run.threads", |s| s.run.shares_are_set(), THREADS),
 ];
 
-const GENERATE: &str = r#"source.kind = "generate""#;
-const DATABASE: &str = r#"source.kind = "postgres""#;
 const DIRECTION: &str = r#"target.kind = "direction""#;
 const NOT_BY_TIME: &str = r#"window.order = "global", "shards" or "none""#;
 const THREADS: &str = r#"run.normalize_threads or run.train_threads to be "auto""#;
 
-fn no_database(settings: &Settings) -> bool {
-    settings.source.kind != SourceKind::Postgres
-}
-
-fn no_files(settings: &Settings) -> bool {
-    !matches!(settings.source.kind, SourceKind::Csv | SourceKind::Parquet)
+/// What a key of `[source]` needs that other kinds of source use and this one does not. One file may
+/// hold the keys of several, of which `source.kind` chooses; but a flag or variable for another than
+/// this is a mistake.
+fn other_source(kind: SourceKind, key: &str) -> Option<String> {
+    let key = key.strip_prefix("source.")?.split('.').next()?;
+    let users = SourceKind::ALL.iter().filter(|kind| kind.uses(key));
+    let mut names: Vec<String> = users.map(|kind| format!("{:?}", kind.name())).collect();
+    names.sort_unstable();
+    (!names.is_empty() && !kind.uses(key)).then(|| format!("source.kind = {}", names.join(" or ")))
 }
 
 fn one_layer(settings: &Settings) -> bool {
@@ -107,12 +94,13 @@ pub(super) fn check(settings: &Settings, section: &str) -> Result<(), SettingsEr
         let rule = RULES.iter().find(|rule| {
             let below = key.strip_prefix(rule.key);
             below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-                && !(rule.allowed_in_file && from_file)
                 && (rule.idle)(settings)
         });
-        if let (false, Some(rule)) = (is_default, rule) {
+        let other = other_source(settings.source.kind, key).filter(|_| !from_file);
+        let needs = other.or_else(|| rule.map(|rule| rule.needs.to_owned()));
+        if let (false, Some(needs)) = (is_default, needs) {
             let value = at(&values, key).map_or_else(String::new, |value| fit::shown(key, value));
-            let problem = format!("has no effect: it needs {}", rule.needs);
+            let problem = format!("has no effect: it needs {needs}");
             let (origin, key) = (origin.clone(), key.clone());
             return Err(SettingsError::Value { origin, key, value, problem });
         }

@@ -16,6 +16,18 @@ pub(crate) const WITHOUT_LIBTORCH: [&str; 6] = [
     "millstream-prefetch",
 ];
 
+/// What a loader without its features must not compile.
+const LEFT_OUT: [&str; 8] = [
+    "millstream-postgres",
+    "parquet",
+    "postgres",
+    "postgres-types",
+    "rustls",
+    "tokio",
+    "tokio-postgres",
+    "zstd-sys",
+];
+
 /// A library that only some packages may use, with the other names it goes by.
 struct Watched {
     name: &'static str,
@@ -141,13 +153,20 @@ fn restricted_name<'a>(dependency: &'a str, members: &[&str]) -> Option<&'a str>
 
 /// Looks for libtorch in the output of `cargo tree --prefix none`.
 pub(super) fn check_tree(package: &str, tree: &str) -> Vec<Problem> {
-    let found = tree
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .find(|name| matches!(*name, "tch" | "torch-sys"));
-    let problem = found.map(|name| Problem {
+    find_in_tree(package, tree, "no libtorch", &["tch", "torch-sys"])
+}
+
+/// Looks for what the loader's features stand for in the tree of the loader without them.
+pub(super) fn check_featureless(tree: &str) -> Vec<Problem> {
+    let package = "millstream-loader --no-default-features";
+    find_in_tree(package, tree, "features", &LEFT_OUT)
+}
+
+fn find_in_tree(package: &str, tree: &str, rule: &'static str, unwanted: &[&str]) -> Vec<Problem> {
+    let mut names = tree.lines().filter_map(|line| line.split_whitespace().next());
+    let problem = names.find(|name| unwanted.contains(name)).map(|name| Problem {
         place: format!("package {package}"),
-        rule: "no libtorch",
+        rule,
         advice: format!("reaches {name}; `cargo tree -p {package} -i {name}` shows through whom"),
     });
     problem.into_iter().collect()
@@ -234,6 +253,15 @@ mod tests {
         let problems = check_one("millstream-extra", &[]);
         assert_eq!(problems.len(), 1);
         assert!(problems[0].contains("add a row in xtask/src/tidy/dependencies.rs"));
+    }
+
+    #[test]
+    fn a_library_of_a_feature_is_found_where_the_feature_is_off() {
+        assert_eq!(check_featureless("millstream-loader v0.1.0\ntokio-like v1.0.0\n"), []);
+        for name in LEFT_OUT {
+            let problems = check_featureless(&format!("millstream-loader v0.1.0\n{name} v1.0.0\n"));
+            assert!(problems[0].advice.contains(name), "{problems:?}");
+        }
     }
 
     #[test]

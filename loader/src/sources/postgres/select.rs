@@ -4,11 +4,8 @@
 //! `source.where` are the user's own SQL and are passed on as they are; the transaction around
 //! them is read-only, and [`where_condition`](super::where_condition) has seen that the latter ends where it should.
 
-use crate::{
-    LoadError, SourceSettings,
-    copy::{CopyColumns, fields::TimeField},
-    filter::RowFilter,
-};
+use super::copy::{CopyColumns, fields::TimeField};
+use crate::{LoadError, SourceSettings, filter::RowFilter};
 use millstream_data::TimeKind;
 use millstream_postgres::quote_name;
 
@@ -170,12 +167,12 @@ pub(crate) fn quote_value(value: &str) -> Result<String, LoadError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::copy::{
+    use super::super::copy::{
         ValueColumn,
         fields::{Scalar, ValueField},
         key::KeyField,
     };
+    use super::*;
 
     fn check_copy(change: impl Fn(&mut SourceSettings), time: TimeField, expected: &str) {
         let mut settings =

@@ -11,6 +11,7 @@ use crate::{
     progress::ProgressReporter,
     record_batch_rows::{RecordBatchColumns, RecordBatchRows, batch_rows},
     request::Request,
+    sources::ReadSource,
     table::Table,
 };
 use arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
@@ -25,30 +26,44 @@ use parquet::{
 };
 use std::{fs::File, sync::Arc};
 
-/// Reads the files that `source.path` means.
-pub(crate) fn read(
-    request: &Request<'_>,
-    reporter: &mut ProgressReporter<'_>,
-) -> Result<Table, LoadError> {
-    let Request { settings, required, files, .. } = *request;
-    let table = files[0].read(|| Ok(describe(open(&files[0])?.schema())))?;
-    let place = files[0].path().display().to_string();
-    let chosen = Selection::choose(&table, settings, required, &place)?;
-    let columns = RecordBatchColumns {
-        series: chosen.series.map(|column| table[column].name.clone()),
-        time: table[chosen.time].name.clone(),
-        values: chosen.value_names(&table),
-        na: Vec::new(),
-    };
-    let names = columns.values.clone();
-    let mut rows = RecordBatchRows::new(columns, RowFilter::new(settings)?);
-    // The names, exactly, and the rules of the first file: a text column of a later file that is
-    // called like a feature must not be read as numbers.
-    let same = SourceSettings { features: names, ..settings.clone() };
-    for file in files {
-        file.read(|| read_file(file, &same, &mut rows, reporter))?;
+/// Parquet files.
+pub(crate) struct Parquet;
+
+impl ReadSource for Parquet {
+    fn keys(&self) -> &'static [&'static str] {
+        &["path"]
     }
-    Table::from_record_batches(request, &table, chosen, rows)
+
+    fn extension(&self) -> Option<&'static str> {
+        Some("parquet")
+    }
+
+    fn read(
+        &self,
+        request: &Request<'_>,
+        reporter: &mut ProgressReporter<'_>,
+    ) -> Result<Table, LoadError> {
+        let Request { settings, required, files, .. } = *request;
+        let table = files[0].read(|| Ok(describe(open(&files[0])?.schema())))?;
+        let place = files[0].path().display().to_string();
+        let chosen = Selection::choose(&table, settings, required, &place)?;
+        let columns = RecordBatchColumns {
+            series: chosen.series.map(|column| table[column].name.clone()),
+            time: table[chosen.time].name.clone(),
+            values: chosen.value_names(&table),
+            na: Vec::new(),
+            line_of: None,
+        };
+        let names = columns.values.clone();
+        let mut rows = RecordBatchRows::new(columns, RowFilter::new(settings)?);
+        // The names, exactly, and the rules of the first file: a text column of a later file that is
+        // called like a feature must not be read as numbers.
+        let same = SourceSettings { features: names, ..settings.clone() };
+        for file in files {
+            file.read(|| read_file(file, &same, &mut rows, reporter))?;
+        }
+        Table::from_record_batches(request, &table, chosen, rows)
+    }
 }
 
 fn read_file(
@@ -63,7 +78,7 @@ fn read_file(
     let here = Selection::choose(&describe(builder.schema()), settings, &[], &place)?;
     let needed = here.series.into_iter().chain([here.time]).chain(here.values);
     let mask = ProjectionMask::roots(builder.parquet_schema(), needed);
-    let rows_at_once = batch_rows(rows.width());
+    let rows_at_once = batch_rows(settings.features.len());
     let reader = builder.with_projection(mask).with_batch_size(rows_at_once).build();
     for batch in reader.map_err(|source| broken(file, source))? {
         let batch = batch.map_err(|source| broken(file, source.into()))?;

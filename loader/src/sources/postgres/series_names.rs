@@ -1,7 +1,8 @@
 //! The names of all series of a table, to tell what somebody who asked for another may have meant.
 
+use super::copy::CopyColumns;
 use super::select;
-use crate::{LoadError, SourceSettings, copy::CopyColumns};
+use crate::{LoadError, SourceSettings};
 use millstream_postgres::{Server, Session, quote_name};
 
 /// How long the server may look for them.

@@ -9,15 +9,17 @@
 //! Every series has its own random stream, and only `+`, `-`, `*` and `/` are used (no `exp`, no
 //! `ln`, whose last bit differs between machines), so a seed means one table everywhere.
 
+mod size;
+
 use crate::{
     LoadError, SourceSettings,
     columns::{Content, Selection, TableColumn},
     filter::RowFilter,
-    generate_size::Size,
     progress::ProgressReporter,
     record_batch_rows::ONE_SERIES,
     request::Request,
     rows::{RowStore, panel_value},
+    sources::ReadSource,
     table::Table,
     time::{DAY, days_from_civil},
 };
@@ -26,7 +28,9 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
+use size::Size;
+use std::{num::NonZeroUsize, sync::Arc};
 
 /// How much of a hidden value is left one step later.
 const PERSISTENCE: f64 = 0.9;
@@ -48,66 +52,110 @@ mod stream {
     pub(super) const SERIES: u64 = 2;
 }
 
-/// Makes the table.
-pub(crate) fn read(
-    request: &Request<'_>,
-    reporter: &mut ProgressReporter<'_>,
-) -> Result<Table, LoadError> {
-    let Request { settings, required, .. } = *request;
-    let made = &settings.generate;
-    check_share("generate.missing", made.missing)?;
-    check_share("generate.short", made.short)?;
-    let symbols = (!settings.symbols.is_empty()).then_some(settings.symbols.len());
-    let is_wide = settings.features.iter().any(|feature| feature == "*");
-    Size::new(made, symbols, is_wide).check(available_memory())?;
-    let table = columns(made.features.get());
-    let place = "the generated table";
-    let chosen = Selection::choose(&table, settings, required, place)?;
-    let filter = RowFilter::new(settings)?;
-    filter.check_kind(TimeKind::Date)?;
+/// What the generated table looks like.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GenerateSettings {
+    /// Number of series. Default: 500.
+    pub series: NonZeroUsize,
+    /// Business days the table spans; a series has at most this many rows. Default: 220.
+    pub rows: NonZeroUsize,
+    /// Feature columns besides the target `close_pct`. Default: 16.
+    pub features: NonZeroUsize,
+    /// Share of the feature values that are missing, 0 to 1. Default: 0.005.
+    pub missing: f64,
+    /// Share of the series with fewer than 40 rows, 0 to 1. Default: 0.04.
+    pub short: f64,
+    /// Seed; the same seed gives the same table on any machine. Default: 7.
+    pub seed: u64,
+}
 
-    let generator = Generator::new(settings);
-    let mut rows = RowStore::new(chosen.values.len());
-    let (mut known, mut made_rows) = (Vec::new(), 0_u64);
-    let digits = (made.series.get() - 1).to_string().len().max(3);
-    for index in 0..made.series.get() {
-        let symbol = format!("S{index:0digits$}");
-        let name = if chosen.series.is_some() { &symbol } else { ONE_SERIES };
-        if filter.chooses_series() {
-            known.push(name.to_owned());
+impl Default for GenerateSettings {
+    fn default() -> Self {
+        let size = |n| NonZeroUsize::new(n).expect("the defaults are not zero");
+        GenerateSettings {
+            series: size(500),
+            rows: size(220),
+            features: size(16),
+            missing: 0.005,
+            short: 0.04,
+            seed: 7,
         }
-        if !filter.admits_series(name) {
-            continue;
-        }
-        let code = rows.code(name);
-        generator.series(index as u64, |time, values| {
-            if filter.admits_time(time) {
-                let row = rows.push(code, time);
-                for (cell, column) in row.iter_mut().zip(&chosen.values) {
-                    *cell = values[column - FIRST_VALUE];
-                }
-            }
-            // To look at the clock costs as much as some of the values.
-            made_rows += 1;
-            if made_rows.is_multiple_of(256) { reporter.check_interrupt() } else { Ok(()) }
-        })?;
-        reporter.rows(rows.rows())?;
     }
-    Ok(Table {
-        place: place.to_owned(),
-        series_column: settings.series_column().map(str::to_owned),
-        time_column: settings.time.clone(),
-        time_kind: TimeKind::Date,
-        columns: chosen.value_names(&table),
-        kinds: chosen.value_kinds(&table),
-        inputs: chosen.inputs,
-        rows: vec![rows],
-        filter: Arc::new(filter),
-        known,
-        times: None,
-        left_out: chosen.left_out,
-        table_state: None,
-    })
+}
+
+/// A made-up table.
+pub(crate) struct Generate;
+
+impl ReadSource for Generate {
+    fn keys(&self) -> &'static [&'static str] {
+        &["generate"]
+    }
+
+    fn check(&self, settings: &SourceSettings) -> Result<(), LoadError> {
+        check_share("generate.missing", settings.generate.missing)?;
+        check_share("generate.short", settings.generate.short)
+    }
+
+    fn read(
+        &self,
+        request: &Request<'_>,
+        reporter: &mut ProgressReporter<'_>,
+    ) -> Result<Table, LoadError> {
+        let Request { settings, required, .. } = *request;
+        let made = &settings.generate;
+        let symbols = (!settings.symbols.is_empty()).then_some(settings.symbols.len());
+        let is_wide = settings.features.iter().any(|feature| feature == "*");
+        Size::new(made, symbols, is_wide).check(available_memory())?;
+        let table = columns(made.features.get());
+        let place = "the generated table";
+        let chosen = Selection::choose(&table, settings, required, place)?;
+        let filter = RowFilter::new(settings)?;
+        filter.check_kind(TimeKind::Date)?;
+
+        let generator = Generator::new(settings);
+        let mut rows = RowStore::new(chosen.values.len());
+        let (mut known, mut made_rows) = (Vec::new(), 0_u64);
+        let digits = (made.series.get() - 1).to_string().len().max(3);
+        for index in 0..made.series.get() {
+            let symbol = format!("S{index:0digits$}");
+            let name = if chosen.series.is_some() { &symbol } else { ONE_SERIES };
+            if filter.chooses_series() {
+                known.push(name.to_owned());
+            }
+            if !filter.admits_series(name) {
+                continue;
+            }
+            let code = rows.code(name);
+            generator.series(index as u64, |time, values| {
+                if filter.admits_time(time) {
+                    let row = rows.push(code, time);
+                    for (cell, column) in row.iter_mut().zip(&chosen.values) {
+                        *cell = values[column - FIRST_VALUE];
+                    }
+                }
+                // To look at the clock costs as much as some of the values.
+                made_rows += 1;
+                if made_rows.is_multiple_of(256) { reporter.check_interrupt() } else { Ok(()) }
+            })?;
+            reporter.rows(rows.rows())?;
+        }
+        Ok(Table {
+            place: place.to_owned(),
+            series_column: settings.series_column().map(str::to_owned),
+            time_column: settings.time.clone(),
+            time_kind: TimeKind::Date,
+            columns: chosen.value_names(&table),
+            kinds: chosen.value_kinds(&table),
+            inputs: chosen.inputs,
+            rows: vec![rows],
+            filter: Arc::new(filter),
+            known,
+            times: None,
+            left_out: chosen.left_out,
+            state: None,
+        })
+    }
 }
 
 /// Position of `close_pct`, after the two keys.
@@ -297,5 +345,4 @@ impl Random {
 }
 
 #[cfg(test)]
-#[path = "generate_tests.rs"]
 mod tests;

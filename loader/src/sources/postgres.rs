@@ -5,6 +5,7 @@
 //! the snapshot is lost, everything read in it is thrown away and the load starts again in a new one,
 //! a few times. What a connection is, is [`millstream_postgres`]'s business.
 
+pub(crate) mod copy;
 mod freshness;
 mod interruptible;
 mod key_ranges;
@@ -20,21 +21,21 @@ mod where_condition;
 mod worker;
 mod worker_pool;
 
-pub(crate) use freshness::{Freshness, ReadRows, TableState, freshness};
 pub use reader::{Columns, PostgresReader};
-pub(crate) use where_condition::check as check_condition;
 
 use crate::{
     LoadError, SourceSettings,
     error::chain,
     progress::{ProgressReporter, TICK},
+    refresh::{Freshness, ReadRows},
     request::Request,
     rows::RowStore,
+    sources::ReadSource,
     table::Table,
 };
 use interruptible::interruptible;
 use millstream_data::TimeKind;
-use millstream_postgres::{PostgresError, Server, Session};
+use millstream_postgres::{PostgresError, Server, Session, server_identity};
 use millstream_stage::Warnings;
 use read_plan::ReadPlan;
 use read_task::{Layout, TaskRows};
@@ -43,6 +44,9 @@ use worker_pool::{Event, ReadJob, WorkerPool};
 
 /// How often a load starts again from a new snapshot before it fails.
 const RESTARTS: u32 = 5;
+
+/// More connections would only be in each other's way.
+const MOST_CONNECTIONS: usize = 256;
 
 /// Why one attempt at a load failed.
 enum AttemptError {
@@ -58,7 +62,7 @@ impl From<LoadError> for AttemptError {
 }
 
 /// The connection string that the settings name.
-pub(crate) fn url(settings: &SourceSettings) -> Result<&str, LoadError> {
+fn url(settings: &SourceSettings) -> Result<&str, LoadError> {
     settings.url.as_deref().ok_or(LoadError::MissingSetting {
         kind: settings.kind.name(),
         key: "url",
@@ -73,50 +77,87 @@ fn server(settings: &SourceSettings, warnings: &Warnings) -> Result<Server, Load
     Ok(Server::new(url(settings)?, Arc::new(move |line: String| warnings.warn(line)))?)
 }
 
-/// Reads the table or query.
-pub(crate) fn read(
-    request: &Request<'_>,
-    reporter: &mut ProgressReporter<'_>,
-) -> Result<Table, LoadError> {
-    let server = server(request.settings, request.warnings)?;
-    let mut restarts = 0;
-    loop {
-        match attempt(&server, request, restarts > 0, reporter) {
-            Ok(table) => return Ok(table),
-            Err(AttemptError::Failed(error)) => return Err(error),
-            Err(AttemptError::SnapshotLost(error)) if restarts < RESTARTS => {
-                restarts += 1;
-                request.warnings.warn(format!(
-                    "the connections to {} broke and their snapshot is gone, so the load started again in a new one (time {restarts} of at most {RESTARTS}): {}",
-                    server.name(),
-                    chain(&error)
-                ));
-            }
-            Err(AttemptError::SnapshotLost(error @ PostgresError::Snapshot { .. })) => {
-                return Err(error.into());
-            }
-            // A limit of the server's is what to read about, not what became of the snapshot.
-            Err(AttemptError::SnapshotLost(error)) if error.is_cancelled() => {
-                return Err(error.into());
-            }
-            Err(AttemptError::SnapshotLost(error)) => {
-                let (server, source) = (server.name().to_owned(), Some(Box::new(error)));
-                return Err(PostgresError::Snapshot { server, source }.into());
+/// A table or query of a PostgreSQL database.
+pub(crate) struct Postgres;
+
+impl ReadSource for Postgres {
+    fn keys(&self) -> &'static [&'static str] {
+        &["url", "table", "query", "where", "connections"]
+    }
+
+    fn check(&self, settings: &SourceSettings) -> Result<(), LoadError> {
+        if let Some(condition) = &settings.filter {
+            where_condition::check(condition)?;
+        }
+        if settings.connections.get() > MOST_CONNECTIONS {
+            return Err(LoadError::Setting {
+                key: "connections",
+                value: settings.connections.to_string(),
+                expected: "at most 256; no server is faster for more",
+            });
+        }
+        Ok(())
+    }
+
+    fn canonicalize(&self, settings: &mut SourceSettings) -> Result<(), LoadError> {
+        settings.url = Some(server_identity(url(settings)?)?);
+        settings.connections = SourceSettings::default().connections;
+        Ok(())
+    }
+
+    fn server_version(
+        &self,
+        settings: &SourceSettings,
+        warnings: &Warnings,
+    ) -> Result<Option<String>, LoadError> {
+        let server = server(settings, warnings)?;
+        let mut session = Session::begin(&server, server.connect()?, None, None)?;
+        let rows = session.text_rows("SELECT version()", "say its version")?;
+        Ok(Some(rows.into_iter().flatten().flatten().next().unwrap_or_default()))
+    }
+
+    fn freshness(
+        &self,
+        request: &Request<'_>,
+        read: &ReadRows,
+        reporter: &mut ProgressReporter<'_>,
+    ) -> Result<Freshness, LoadError> {
+        freshness::freshness(request, read, reporter)
+    }
+
+    fn read(
+        &self,
+        request: &Request<'_>,
+        reporter: &mut ProgressReporter<'_>,
+    ) -> Result<Table, LoadError> {
+        let server = server(request.settings, request.warnings)?;
+        let mut restarts = 0;
+        loop {
+            match attempt(&server, request, restarts > 0, reporter) {
+                Ok(table) => return Ok(table),
+                Err(AttemptError::Failed(error)) => return Err(error),
+                Err(AttemptError::SnapshotLost(error)) if restarts < RESTARTS => {
+                    restarts += 1;
+                    request.warnings.warn(format!(
+                        "the connections to {} broke and their snapshot is gone, so the load started again in a new one (time {restarts} of at most {RESTARTS}): {}",
+                        server.name(),
+                        chain(&error)
+                    ));
+                }
+                Err(AttemptError::SnapshotLost(error @ PostgresError::Snapshot { .. })) => {
+                    return Err(error.into());
+                }
+                // A limit of the server's is what to read about, not what became of the snapshot.
+                Err(AttemptError::SnapshotLost(error)) if error.is_cancelled() => {
+                    return Err(error.into());
+                }
+                Err(AttemptError::SnapshotLost(error)) => {
+                    let (server, source) = (server.name().to_owned(), Some(Box::new(error)));
+                    return Err(PostgresError::Snapshot { server, source }.into());
+                }
             }
         }
     }
-}
-
-/// What the server that `source.url` names says it is: a way to find out whether it can be reached,
-/// and what is to be said about the way there.
-///
-/// # Errors
-/// Whatever keeps it from being reached.
-pub fn server_version(settings: &SourceSettings, warnings: &Warnings) -> Result<String, LoadError> {
-    let server = server(settings, warnings)?;
-    let mut session = Session::begin(&server, server.connect()?, None, None)?;
-    let rows = session.text_rows("SELECT version()", "say its version")?;
-    Ok(rows.into_iter().flatten().flatten().next().unwrap_or_default())
 }
 
 /// The COPY commands that a load with these settings would send just now, for those who want to
@@ -157,7 +198,8 @@ fn attempt(
         required: required.to_vec(),
         layout: Layout::Panel,
         wait_for_server: again,
-        watch: request.watch,
+        // To tell later whether it has changed.
+        watch: !settings.cache.is_empty(),
     });
     let read = collect(&mut pool, server, reporter);
     // Whoever asked to stop is not kept waiting for a server that is silent.
@@ -190,7 +232,7 @@ fn attempt(
         filter: Arc::clone(&plan.filter),
         times: None,
         left_out: plan.left_out.clone(),
-        table_state: plan.state.clone(),
+        state: plan.state.as_ref().map(|state| serde_json::json!(state)),
     })
 }
 

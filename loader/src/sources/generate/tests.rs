@@ -16,12 +16,11 @@ fn panel(change: impl FnOnce(&mut SourceSettings)) -> Panel {
         settings: &settings,
         required: &required,
         files: &[],
-        watch: false,
         warnings: &Warnings::default(),
     };
     let go_on = &mut |_| ControlFlow::Continue(());
     let reporter = &mut ProgressReporter::new(go_on);
-    read(&request, reporter).unwrap().into_panel(reporter).unwrap().panel
+    Generate.read(&request, reporter).unwrap().into_panel(reporter).unwrap().panel
 }
 
 #[test]
@@ -56,16 +55,7 @@ fn more_gaps_leave_the_other_values_alone() {
 fn a_share_is_a_share() {
     let mut settings = SourceSettings::default();
     settings.generate.missing = 1.5;
-    let request = Request {
-        settings: &settings,
-        required: &[],
-        files: &[],
-        watch: false,
-        warnings: &Warnings::default(),
-    };
-    let error = read(&request, &mut ProgressReporter::new(&mut |_| ControlFlow::Continue(())))
-        .unwrap_err()
-        .to_string();
+    let error = settings.check().unwrap_err().to_string();
     assert!(error.contains("source.generate.missing = \"1.5\""), "{error}");
 }
 

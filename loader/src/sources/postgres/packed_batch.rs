@@ -3,11 +3,8 @@
 //! Columns are the series (`Utf8`), the time as Arrow keeps it, and one
 //! `FixedSizeList<Float32, F>`, named `features`, with all values of the row. A NULL in it is NaN.
 
-use crate::{
-    copy::{CopyColumns, fields::TimeField},
-    rows::Chunk,
-    time::DAY,
-};
+use super::copy::{CopyColumns, fields::TimeField};
+use crate::{rows::Chunk, time::DAY};
 use arrow::{
     array::{
         ArrayRef, Date32Array, FixedSizeListArray, Float32Array, Int64Array, RecordBatch,

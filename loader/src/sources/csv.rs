@@ -4,18 +4,20 @@
 //! `000001` keeps its zeros, and `NaN` or `NA` is a missing number rather than a reason to call a
 //! column text. What a column holds is decided by every row of every file, at the price of reading
 //! the files twice; nothing is guessed from a sample. How it is decided is in
-//! [`cell_counts`](crate::cell_counts).
+//! [`cell_counts`].
+
+mod cell_counts;
+mod row_lines;
 
 use crate::{
     LoadError,
-    cell_counts::CellCounts,
     columns::{Selection, TableColumn},
     files::SourceFile,
     filter::RowFilter,
     progress::ProgressReporter,
     record_batch_rows::{RecordBatchColumns, RecordBatchRows, batch_rows},
     request::Request,
-    row_lines::RowLines,
+    sources::ReadSource,
     table::Table,
 };
 use arrow::{
@@ -24,41 +26,57 @@ use arrow::{
     datatypes::{DataType, Field, Schema},
     error::ArrowError,
 };
+use cell_counts::CellCounts;
+use row_lines::{RowLines, line_of};
 use std::{fs::File, sync::Arc};
 
-/// Reads the files that `source.path` means.
-pub(crate) fn read(
-    request: &Request<'_>,
-    reporter: &mut ProgressReporter<'_>,
-) -> Result<Table, LoadError> {
-    let Request { settings, required, files, .. } = *request;
-    let header = header(&files[0])?;
-    if header.is_empty() {
-        return Err(LoadError::EmptyFile { path: files[0].path().to_path_buf() });
+/// CSV files with a header line.
+pub(crate) struct Csv;
+
+impl ReadSource for Csv {
+    fn keys(&self) -> &'static [&'static str] {
+        &["path", "na"]
     }
-    let table = scan(request, &header, reporter)?;
-    let place = files[0].path().display().to_string();
-    let chosen = Selection::choose(&table, settings, required, &place)?;
-    let columns = RecordBatchColumns {
-        series: chosen.series.map(|column| header[column].clone()),
-        time: header[chosen.time].clone(),
-        values: chosen.value_names(&table),
-        na: settings.na.clone(),
-    };
-    let needed: Vec<usize> =
-        chosen.series.into_iter().chain([chosen.time]).chain(chosen.values.clone()).collect();
-    let mut rows = RecordBatchRows::new(columns, RowFilter::new(settings)?);
-    for file in files {
-        rows.enter(&file.path().display().to_string());
-        file.read(|| {
-            for batch in open(file, &header, Some(needed.clone()))? {
-                rows.append(&batch.map_err(|source| broken(file, source))?)?;
-                reporter.rows(rows.rows())?;
-            }
-            Ok(())
-        })?;
+
+    fn extension(&self) -> Option<&'static str> {
+        Some("csv")
     }
-    Table::from_record_batches(request, &table, chosen, rows)
+
+    fn read(
+        &self,
+        request: &Request<'_>,
+        reporter: &mut ProgressReporter<'_>,
+    ) -> Result<Table, LoadError> {
+        let Request { settings, required, files, .. } = *request;
+        let header = header(&files[0])?;
+        if header.is_empty() {
+            return Err(LoadError::EmptyFile { path: files[0].path().to_path_buf() });
+        }
+        let table = scan(request, &header, reporter)?;
+        let place = files[0].path().display().to_string();
+        let chosen = Selection::choose(&table, settings, required, &place)?;
+        let columns = RecordBatchColumns {
+            series: chosen.series.map(|column| header[column].clone()),
+            time: header[chosen.time].clone(),
+            values: chosen.value_names(&table),
+            na: settings.na.clone(),
+            line_of: Some(line_of),
+        };
+        let needed: Vec<usize> =
+            chosen.series.into_iter().chain([chosen.time]).chain(chosen.values.clone()).collect();
+        let mut rows = RecordBatchRows::new(columns, RowFilter::new(settings)?);
+        for file in files {
+            rows.enter(&file.path().display().to_string());
+            file.read(|| {
+                for batch in open(file, &header, Some(needed.clone()))? {
+                    rows.append(&batch.map_err(|source| broken(file, source))?)?;
+                    reporter.rows(rows.rows())?;
+                }
+                Ok(())
+            })?;
+        }
+        Table::from_record_batches(request, &table, chosen, rows)
+    }
 }
 
 /// What each column holds, over all files.
@@ -162,14 +180,14 @@ mod tests {
         let warnings = &Warnings::default();
         let files = files::find(&settings, warnings)?;
         let (settings, files, required) = (&settings, &files[..], &[]);
-        work(&Request { settings, required, files, watch: false, warnings })
+        work(&Request { settings, required, files, warnings })
     }
 
     fn read_text(text: &str, change: impl Fn(&mut SourceSettings)) -> Result<Panel, LoadError> {
         with_request(text, change, |request| {
             let go_on = &mut |_| ControlFlow::Continue(());
             let reporter = &mut ProgressReporter::new(go_on);
-            let table = read(request, reporter)?;
+            let table = Csv.read(request, reporter)?;
             Ok(table.into_panel(reporter)?.panel)
         })
     }
@@ -187,7 +205,7 @@ mod tests {
                     asked.push(progress.rows);
                     ControlFlow::Break(())
                 };
-                read(request, &mut ProgressReporter::eager(stop)).map(|_| ())
+                Csv.read(request, &mut ProgressReporter::eager(stop)).map(|_| ())
             },
         );
         assert!(matches!(read, Err(LoadError::Interrupted)));

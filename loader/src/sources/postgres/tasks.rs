@@ -7,10 +7,11 @@
 //! be checked against the count. All of it happens in the snapshot that will be read.
 
 use super::{
+    copy::CopyColumns,
     key_ranges::{self, KeyRanges},
     select::{Relation, Select, quote_value},
 };
-use crate::{LoadError, SourceSettings, copy::CopyColumns};
+use crate::{LoadError, SourceSettings};
 use millstream_postgres::Session;
 use serde_json::Value;
 

@@ -4,12 +4,13 @@
 //! a task whose record batches grow past [`HOLD_BYTES`] lets them go before: memory stays bounded,
 //! and its errors are final from then on.
 
-use super::{packed_batch, read_plan::ReadPlan, task_board::TaskBoard};
-use crate::{
-    LoadError,
+use super::{
     copy::{CopyDecoder, DecodeRow, packed::PackedRows, typed::TypedRows},
-    rows::RowStore,
+    packed_batch,
+    read_plan::ReadPlan,
+    task_board::TaskBoard,
 };
+use crate::{LoadError, rows::RowStore};
 use arrow::array::RecordBatch;
 use millstream_data::TimeKind;
 use millstream_postgres::Session;

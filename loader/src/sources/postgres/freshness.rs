@@ -15,6 +15,7 @@
 //! a condition asks elsewhere or a policy of the table does, statistics of the table say nothing.
 
 use super::{
+    copy::{CopyColumns, fields::TimeField, key::KeyField},
     interruptible::interruptible,
     select::{self, Relation, Select, quote_value},
     server,
@@ -22,14 +23,13 @@ use super::{
 };
 use crate::{
     LoadError, SourceSettings,
-    copy::{CopyColumns, fields::TimeField, key::KeyField},
     filter::RowFilter,
     progress::ProgressReporter,
+    refresh::{Freshness, ReadRows},
+    request::Request,
     time,
 };
-use millstream_data::TimeKind;
 use millstream_postgres::{Column, Server, Session, quote_name};
-use millstream_stage::Warnings;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -68,32 +68,6 @@ struct Changes {
     updated: String,
     deleted: String,
     files: String,
-}
-
-/// What was read, and when.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ReadRows {
-    pub(crate) rows: u64,
-    /// The latest time.
-    pub(crate) newest: i64,
-    pub(crate) kind: TimeKind,
-    /// What the table was just before.
-    #[serde(rename = "look")]
-    pub(crate) state: TableState,
-}
-
-/// What became of a table since its rows were read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Freshness {
-    Same,
-    /// As many rows up to the same time; whether some were changed in place nobody can tell.
-    AsMany,
-    /// It has other rows, and how that shows.
-    Changed(String),
-    /// The settings mean something else now, and what.
-    Elsewhere(String),
-    /// The server could not say in time.
-    Unknown,
 }
 
 /// Looks at what the settings name, outside of any transaction. What the server does not tell is
@@ -165,34 +139,38 @@ fn changes(row: &[Option<String>]) -> Option<Changes> {
 ///
 /// # Errors
 /// When the server cannot be asked, and [`LoadError::Interrupted`].
-pub(crate) fn freshness(
-    settings: &SourceSettings,
+pub(super) fn freshness(
+    request: &Request<'_>,
     read: &ReadRows,
-    warnings: &Warnings,
     reporter: &mut ProgressReporter<'_>,
 ) -> Result<Freshness, LoadError> {
+    let Request { settings, warnings, .. } = *request;
+    let Ok(then) = TableState::deserialize(&read.state) else {
+        return Ok(Freshness::Elsewhere("what was noted of it cannot be read".to_owned()));
+    };
     let server = server(settings, warnings)?.with_connect_timeout(CONNECT_TIMEOUT);
-    interruptible(server, reporter, |server| ask(server, settings, read))
+    interruptible(server, reporter, |server| ask(server, settings, read, &then))
 }
 
 fn ask(
     server: &Server,
     settings: &SourceSettings,
     read: &ReadRows,
+    then: &TableState,
 ) -> Result<Freshness, LoadError> {
     let mut session = Session::new(server, server.connect()?);
     // Somebody may hold the table: that must not hold us up.
     session.run(&format!("SET statement_timeout = '{}'", COUNT_TIMEOUTS[0]), "limit the time")?;
     let now = table_state(&mut session, settings)?;
-    if let Some(what) = read.state.context.differs(&now.context) {
+    if let Some(what) = then.context.differs(&now.context) {
         return Ok(Freshness::Elsewhere(what));
     }
-    if read.state.columns != now.columns {
+    if then.columns != now.columns {
         return Ok(Freshness::Changed("its columns are others now".to_owned()));
     }
     session.start(None, None)?;
     let counted = Counted::of(&mut session, settings)?;
-    Ok(counted.compare(read, &now))
+    Ok(counted.compare(read, then, &now))
 }
 
 impl Context {
@@ -264,7 +242,7 @@ impl Counted {
         }
     }
 
-    fn compare(self, read: &ReadRows, now: &TableState) -> Freshness {
+    fn compare(self, read: &ReadRows, then: &TableState, now: &TableState) -> Freshness {
         let mut other = Vec::new();
         if let Some(newest) = self.newest.filter(|newest| *newest != read.newest) {
             let (now, then) = (read.kind.format(newest), read.kind.format(read.newest));
@@ -277,7 +255,7 @@ impl Counted {
             return Freshness::Changed(other.join(" and "));
         }
         let changed = || Freshness::Changed("rows of it were changed or replaced".to_owned());
-        match (&read.state.changes, &now.changes) {
+        match (&then.changes, &now.changes) {
             // Rows that came in are counted; of those that are not, others may have come.
             (Some(then), Some(now)) if self.rows.is_some() => {
                 let in_place = |changes: &Changes| {
@@ -306,6 +284,7 @@ fn newest(field: TimeField, time: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_data::TimeKind;
 
     fn state(changes: Option<[&str; 4]>) -> TableState {
         let context = Context {
@@ -326,9 +305,10 @@ mod tests {
 
     fn check(counted: (Option<u64>, Option<i64>), now: Option<[&str; 4]>, expected: &str) {
         let then = state(now.and(Some(["10", "0", "0", "f"])));
-        let read = ReadRows { rows: 10, newest: 5, kind: TimeKind::Integer, state: then };
+        let (kind, state) = (TimeKind::Integer, serde_json::Value::Null);
+        let read = ReadRows { rows: 10, newest: 5, kind, state };
         let counted = Counted { rows: counted.0, newest: counted.1 };
-        let found = format!("{:?}", counted.compare(&read, &state(now)));
+        let found = format!("{:?}", counted.compare(&read, &then, &super::tests::state(now)));
         assert!(found.contains(expected), "{found}: expected {expected}");
     }
 

@@ -1,13 +1,14 @@
 //! [`PostgresReader`]: a table as bounded Arrow record batches, for programs that want no panel.
 
 use super::{
+    copy::typed,
     packed_batch,
     read_plan::ReadPlan,
     read_task::{Layout, TaskRows},
     server,
     worker_pool::{Event, ReadJob, WorkerPool},
 };
-use crate::{LoadError, SourceSettings, copy::typed};
+use crate::{LoadError, SourceSettings};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use millstream_stage::Warnings;
 use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};

@@ -4,10 +4,10 @@
 //! have meant. A column that would otherwise be numbers is then told of, with its first such cell.
 //! Truth values are 1 and 0 where a column holds nothing else; among numbers they are no numbers.
 
+use super::row_lines::RowLines;
 use crate::{
     columns::{Content, EMPTY, TableColumn},
     files::SourceFile,
-    row_lines::RowLines,
     text_number::{is_missing, parse_number},
 };
 use arrow::array::StringArray;

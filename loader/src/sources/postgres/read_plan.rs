@@ -4,6 +4,11 @@
 //! How rows are cut into tasks is decided in [`tasks`](super::tasks).
 
 use super::{
+    copy::{
+        CopyColumns, ValueColumn,
+        fields::{TimeField, ValueField, base},
+        key::KeyField,
+    },
     freshness::TableState,
     select::{self, Relation, Select},
     tasks::{self, Tasks},
@@ -11,11 +16,6 @@ use super::{
 use crate::{
     LoadError, SourceSettings,
     columns::{Content, Selection, TableColumn},
-    copy::{
-        CopyColumns, ValueColumn,
-        fields::{TimeField, ValueField, base},
-        key::KeyField,
-    },
     filter::RowFilter,
 };
 use millstream_data::ColumnKind;
