@@ -22,7 +22,6 @@
 
 mod error;
 mod json_text;
-mod lstm;
 mod model;
 mod model_size;
 mod models;
@@ -35,9 +34,8 @@ mod torchscript;
 pub use crate::{
     error::ModelError,
     json_text::json_reason,
-    lstm::LstmOptions,
     model::{Architecture, Mode, Model, ModelDescription, Shape},
-    models::{ModelKind, ModelOptions, built_in},
+    models::{LstmOptions, ModelKind, ModelOptions, built_in},
     parameters::Parameters,
     tensor::{BatchTensors, Inputs, device, usable},
     tensor_file::TensorFile,

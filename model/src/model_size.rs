@@ -3,7 +3,7 @@
 //! An estimate from below: what training keeps of every weight and of every layer. What a step needs
 //! besides is not counted, so that nothing is refused that would work.
 
-use crate::{error::ModelError, lstm::LstmOptions, model::Shape};
+use crate::{error::ModelError, model::Shape, models::LstmOptions};
 
 /// Weights, gradients, AdamW's two moments and the best weights so far.
 const COPIES: f64 = 5.0;

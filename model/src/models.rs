@@ -1,10 +1,12 @@
 //! The models there are: one line each, in [`ModelKind`] and in [`ModelKind::architecture`].
 
+mod lstm;
+
 use crate::{
     error::ModelError,
-    lstm::LstmOptions,
     model::{Architecture, ModelDescription},
 };
+pub use lstm::LstmOptions;
 use serde::{Deserialize, Serialize};
 
 /// What `train.model_options` holds.

@@ -4,7 +4,7 @@
 //! When to log, evaluate or save is decided in `run.rs`.
 
 use crate::{
-    clip::clip_norm, dropout::batch_seed, error::TrainError, optimizer::Optimizer,
+    clip::clip_norm, dropout::batch_seed, error::TrainError, optimizers::Optimizer,
     settings::TrainSettings,
 };
 use millstream_data::{Phase, Plan, Tag};

@@ -7,7 +7,7 @@
 
 use crate::{
     judge::{Forecaster, Kept, judge},
-    loss::Loss,
+    losses::Loss,
     metrics::Figures,
     readback::Readback,
     report::Baseline,

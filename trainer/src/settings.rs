@@ -2,7 +2,7 @@
 //!
 //! Where a value comes from (file, environment, command line) is not known here.
 
-use crate::{error::TrainError, loss::Loss, optimizer::OptimizerKind, schedule::Schedule};
+use crate::{error::TrainError, losses::Loss, optimizers::OptimizerKind, schedules::Schedule};
 use millstream_data::{Plan, available_memory};
 use millstream_model::{Architecture, ModelKind, ModelOptions, Shape};
 use serde::{Deserialize, Serialize};

@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_setting_that_changes_weights_is_compared() {
-        use crate::{loss::Loss, schedule::Schedule};
+        use crate::{losses::Loss, schedules::Schedule};
         check_setting(|s| s.epochs = 6, "train.epochs was 5 and is now 6");
         check_setting(|s| s.learning_rate = 0.1, "train.learning_rate was 0.001 and is now 0.1");
         let constant = "train.schedule was \"cosine\" and is now \"constant\"";

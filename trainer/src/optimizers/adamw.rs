@@ -4,7 +4,7 @@
 //! the device; the host knows only the step count and the rate. tch's in-place methods return a
 //! second handle to the tensor, which is dropped on the spot.
 
-use crate::optimizer::Optimizer;
+use crate::optimizers::Optimizer;
 use millstream_model::Parameters;
 use tch::{TchError, Tensor};
 

@@ -1,6 +1,9 @@
 //! How gradients become steps: what an optimizer is, and which there are.
 
-use crate::{adamw::AdamW, settings::TrainSettings};
+mod adamw;
+
+use crate::settings::TrainSettings;
+use adamw::AdamW;
 use millstream_model::Parameters;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
