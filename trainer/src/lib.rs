@@ -54,6 +54,7 @@ mod error;
 mod journal;
 mod judge;
 mod learner;
+mod listed;
 mod losses;
 mod metrics;
 mod optimizers;

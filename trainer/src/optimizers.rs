@@ -1,11 +1,7 @@
-//! How gradients become steps: what an optimizer is, and which there are.
+//! How gradients become steps: what an optimizer is, and which there are, one line each and a file.
 
-mod adamw;
-
-use crate::settings::TrainSettings;
-use adamw::AdamW;
+use crate::{error::TrainError, listed::listed, settings::TrainSettings};
 use millstream_model::Parameters;
-use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use tch::{TchError, Tensor};
 
@@ -38,27 +34,44 @@ pub(crate) trait Optimizer: Debug {
     fn restore(&mut self, state: &[Tensor], step: u64) -> Result<(), TchError>;
 }
 
-/// The optimizers there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OptimizerKind {
-    /// Adam with decoupled weight decay.
-    #[default]
-    Adamw,
-}
-
-impl OptimizerKind {
-    /// An optimizer of this kind, before its first step.
+/// How an optimizer is made of the settings.
+pub(crate) trait BuildOptimizer {
+    /// An optimizer before its first step.
     ///
     /// # Errors
     /// When libtorch has no memory for its state.
-    pub(crate) fn build(
-        self,
+    fn build(
+        &self,
         parameters: &Parameters,
         settings: &TrainSettings,
-    ) -> Result<Box<dyn Optimizer>, TchError> {
-        Ok(match self {
-            OptimizerKind::Adamw => Box::new(AdamW::new(parameters, settings.weight_decay)?),
-        })
+    ) -> Result<Box<dyn Optimizer>, TchError>;
+
+    /// The keys of `[train]` that it reads and others need not; beside one that does not, they are
+    /// refused.
+    fn reads(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Refuses what it reads where that is out of range.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`].
+    fn check(&self, settings: &TrainSettings) -> Result<(), TrainError> {
+        let _ = settings;
+        Ok(())
+    }
+}
+
+listed! {
+    /// The optimizers there are.
+    OptimizerKind: BuildOptimizer;
+    adamw::Adamw, "Adam with decoupled weight decay.";
+}
+
+impl OptimizerKind {
+    /// Whether this optimizer reads a key of `[train]` that not every one has a use for.
+    #[must_use]
+    pub fn reads(self, key: &str) -> bool {
+        self.listed().reads().contains(&key)
     }
 }
