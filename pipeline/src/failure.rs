@@ -193,7 +193,7 @@ fn normalize_code(error: &NormalizeError) -> Code {
 
 fn model_code(error: &ModelError) -> Code {
     match error {
-        ModelError::Setting { .. } => Code::Settings,
+        ModelError::Setting { .. } | ModelError::OptionOfAnother { .. } => Code::Settings,
         ModelError::NoCuda { .. } | ModelError::Device(_) => Code::Device,
         _ => Code::Other,
     }

@@ -153,7 +153,7 @@ pub(crate) fn predict_run(
     let times = asked.times(&schema)?;
     let output = match asked.output {
         Some(path) => output::named(path, run, &settings.source)?,
-        None => Output::Parquet(run.join("predictions.parquet")),
+        None => Output::file(run.join("predictions.parquet"))?,
     };
     let observer = {
         let (display, warnings) = (display.clone(), warnings.clone());

@@ -14,7 +14,7 @@ fn check_damaged(file: &str, contents: &str, expected: &str) {
     checkpoint(folder.path(), &contract(None, TimeKind::Date));
     fs::write(folder.path().join(file), contents).unwrap();
     seal(folder.path());
-    let output = Output::Csv(folder.path().join("forecasts.csv"));
+    let output = Output::file(folder.path().join("forecasts.csv")).unwrap();
     let error = Predictor::with_models(folder.path(), output, Box::new(|_| {}), &find)
         .unwrap_err()
         .to_string();
@@ -41,7 +41,7 @@ fn every_flipped_byte_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     checkpoint(folder.path(), &contract(Some("symbol"), TimeKind::Date));
     let refused = || {
-        let output = Output::Csv(folder.path().join("forecasts.csv"));
+        let output = Output::file(folder.path().join("forecasts.csv")).unwrap();
         Predictor::with_models(folder.path(), output, Box::new(|_| {}), &find).unwrap_err()
     };
     for (file, step) in
@@ -71,7 +71,7 @@ fn every_flipped_byte_is_noticed() {
 fn a_model_of_somebody_else_is_named() {
     let folder = tempfile::tempdir().unwrap();
     checkpoint(folder.path(), &contract(None, TimeKind::Date));
-    let output = Output::Csv(folder.path().join("forecasts.csv"));
+    let output = Output::file(folder.path().join("forecasts.csv")).unwrap();
     let error = Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err().to_string();
     let expected = "there is no model \"last_row\" here; forecast with the program that trained it";
     assert_eq!(error, expected);
@@ -90,7 +90,7 @@ fn a_checkpoint_of_an_older_version_is_forecast_with() {
         checksums.add(name, &fs::read(folder.path().join(name)).unwrap());
     }
     fs::write(folder.path().join(Checksums::FILE), checksums.to_text()).unwrap();
-    let output = Output::Csv(folder.path().join("forecasts.csv"));
+    let output = Output::file(folder.path().join("forecasts.csv")).unwrap();
     let mut predictor = predictor(folder.path(), output);
     let _flow = predictor.accept(batches(&plan(&contract)).swap_remove(0)).unwrap();
     assert_eq!(predictor.finish(Ending::Drained).unwrap().windows, 2);

@@ -14,7 +14,7 @@ fn check_refused(change: fn(&mut DataSchema), expected: &str) {
     let mut other = trained.clone();
     change(&mut other.schema);
     let path = folder.path().join("forecasts.csv");
-    let mut predictor = predictor(folder.path(), Output::Csv(path));
+    let mut predictor = predictor(folder.path(), Output::file(path).unwrap());
     let error = predictor.accept(batches(&plan(&other)).swap_remove(0)).unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
     drop(predictor);

@@ -13,7 +13,7 @@ fn an_interrupted_or_dropped_predictor_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let contract = contract(Some("symbol"), TimeKind::Date);
     checkpoint(folder.path(), &contract);
-    let output = || Output::Parquet(folder.path().join("forecasts.parquet"));
+    let output = || Output::file(folder.path().join("forecasts.parquet")).unwrap();
     for interrupt in [true, false] {
         let mut predictor = predictor(folder.path(), output());
         let first = batches(&plan(&contract)).swap_remove(0);
@@ -34,7 +34,7 @@ fn only_a_file_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     checkpoint(folder.path(), &contract(Some("symbol"), TimeKind::Date));
     let refused = |path: &Path| {
-        let output = Output::Csv(path.to_owned());
+        let output = Output::file(path.to_owned()).unwrap();
         Predictor::with_models(folder.path(), output, Box::new(|_| {}), &find)
             .unwrap_err()
             .to_string()
@@ -54,7 +54,9 @@ fn only_a_file_is_replaced() {
     // What a link leads to is replaced, and the link stays.
     fs::write(place("real.csv"), "old").unwrap();
     std::os::unix::fs::symlink("real.csv", place("link.csv")).unwrap();
-    predictor(folder.path(), Output::Csv(place("link.csv"))).finish(Ending::Drained).unwrap();
+    predictor(folder.path(), Output::file(place("link.csv")).unwrap())
+        .finish(Ending::Drained)
+        .unwrap();
     assert!(place("link.csv").is_symlink());
     assert!(fs::read_to_string(place("real.csv")).unwrap().starts_with("symbol,day"));
 }
@@ -64,8 +66,9 @@ fn a_stream_without_batches_gives_an_empty_table() {
     let folder = tempfile::tempdir().unwrap();
     checkpoint(folder.path(), &contract(Some("symbol"), TimeKind::Date));
     let path = folder.path().join("forecasts.csv");
-    let report =
-        predictor(folder.path(), Output::Csv(path.clone())).finish(Ending::Drained).unwrap();
+    let report = predictor(folder.path(), Output::file(path.clone()).unwrap())
+        .finish(Ending::Drained)
+        .unwrap();
     assert_eq!(report.rows, 0);
     assert_eq!(
         fs::read_to_string(path).unwrap(),
@@ -81,7 +84,7 @@ fn two_that_write_the_same_file_leave_one_whole_file() {
     let path = folder.path().join("forecasts.csv");
     // Left by a process that was killed.
     fs::write(folder.path().join(".forecasts.csv.partial-1"), "half").unwrap();
-    let mut both = [(); 2].map(|()| predictor(folder.path(), Output::Csv(path.clone())));
+    let mut both = [(); 2].map(|()| predictor(folder.path(), Output::file(path.clone()).unwrap()));
     for predictor in &mut both {
         for batch in batches(&plan(&contract)) {
             let _flow = predictor.accept(batch).unwrap();

@@ -5,5 +5,6 @@
 mod checkpoints;
 mod data;
 mod files;
+mod own_sink;
 mod sample;
 mod table;

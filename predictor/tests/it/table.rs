@@ -16,7 +16,7 @@ fn forecasts_come_back_in_user_units() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("forecasts.parquet");
     let contract = contract(Some("symbol"), TimeKind::Date);
-    let report = predict(&contract, folder.path(), Output::Parquet(path.clone()));
+    let report = predict(&contract, folder.path(), Output::file(path.clone()).unwrap());
     assert_eq!((report.rows, report.windows, report.series, report.skipped), (6, 3, 2, 1));
     assert_eq!(report.output.as_deref(), Some(path.as_path()));
 
@@ -44,7 +44,7 @@ fn forecasts_come_back_in_user_units() {
 fn forecasts_are_unscaled_by_the_fit_of_their_series() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("forecasts.parquet");
-    predict(&fitted_by_series(), folder.path(), Output::Parquet(path.clone()));
+    predict(&fitted_by_series(), folder.path(), Output::file(path.clone()).unwrap());
     let table = read_parquet(&path);
     let check = |name: &str, expected: [f64; 6]| {
         let found = table[name].as_primitive::<Float32Type>().values();
@@ -68,7 +68,7 @@ fn windows_padded_on_the_right_are_forecast_from_their_last_real_row() {
     let path = folder.path().join("forecasts.parquet");
     let mut contract = contract(Some("symbol"), TimeKind::Date);
     (contract.schema.padding, contract.schema.min_rows) = (Padding::Right, 1);
-    predict(&contract, folder.path(), Output::Parquet(path.clone()));
+    predict(&contract, folder.path(), Output::file(path.clone()).unwrap());
     let table = read_parquet(&path);
     let found = table["y_forecast"].as_primitive::<Float32Type>();
     assert_eq!(found.values(), &[10.0, 10.0, 12.0, 12.0, 14.0, 14.0]);
@@ -82,7 +82,7 @@ fn times_keep_their_kind_and_one_series_needs_no_column() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("forecasts.parquet");
-        predict(&contract(None, kind), folder.path(), Output::Parquet(path.clone()));
+        predict(&contract(None, kind), folder.path(), Output::file(path.clone()).unwrap());
         let table = read_parquet(&path);
         assert_eq!(table.num_columns(), 7);
         assert_eq!(table["target_time"].data_type(), &expected);
@@ -99,7 +99,11 @@ fn times_keep_their_kind_and_one_series_needs_no_column() {
 fn csv_has_a_header_and_leaves_the_unknown_empty() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("forecasts.csv");
-    predict(&contract(Some("symbol"), TimeKind::Date), folder.path(), Output::Csv(path.clone()));
+    predict(
+        &contract(Some("symbol"), TimeKind::Date),
+        folder.path(),
+        Output::file(path.clone()).unwrap(),
+    );
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 7);
