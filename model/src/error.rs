@@ -18,6 +18,16 @@ pub enum ModelError {
         /// What would do.
         expected: String,
     },
+    /// An option is of another model than the one that was chosen.
+    #[error("train.model_options.{option} is of {owner:?}, not of {model:?}")]
+    OptionOfAnother {
+        /// The option.
+        option: String,
+        /// Whose it is.
+        owner: &'static str,
+        /// The model that was chosen.
+        model: &'static str,
+    },
     /// No model has this name.
     #[error("there is no model {kind:?} here; forecast with the program that trained it")]
     Unknown {

@@ -3,8 +3,8 @@
 //! [`BatchTensors`] sees a batch as tensors without copying it, and keeps its slot until the last
 //! tensor is gone. A [`Model`] forecasts from its [`Inputs`]; its [`Parameters`] carry the names that
 //! PyTorch would give them, and a [`TensorFile`] has them on disk. An [`Architecture`] says how large a
-//! model is and builds it; [`ModelKind`] lists those of this crate, and one of your own implements the
-//! same two traits. [`to_torchscript`] is for programs that have nothing of ours.
+//! model is and builds it; [`ModelKind`] lists those of this crate, [`ModelOptions`] are the options of any
+//! of them, and one of your own implements the same two traits. [`to_torchscript`] is for programs that have nothing of ours.
 //!
 //! How to learn is not known here.
 //!
@@ -22,8 +22,8 @@
 
 mod error;
 mod json_text;
-mod lstm;
 mod model;
+mod model_options;
 mod model_size;
 mod models;
 mod parameters;
@@ -35,9 +35,9 @@ mod torchscript;
 pub use crate::{
     error::ModelError,
     json_text::json_reason,
-    lstm::LstmOptions,
     model::{Architecture, Mode, Model, ModelDescription, Shape},
-    models::{ModelKind, ModelOptions, built_in},
+    model_options::ModelOptions,
+    models::*,
     parameters::Parameters,
     tensor::{BatchTensors, Inputs, device, usable},
     tensor_file::TensorFile,

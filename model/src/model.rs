@@ -81,6 +81,20 @@ pub trait Architecture: Debug + Send + Sync {
         false
     }
 
+    /// Refuses options out of their range.
+    ///
+    /// # Errors
+    /// [`ModelError::Setting`] with the first of them.
+    fn check(&self) -> Result<(), ModelError> {
+        Ok(())
+    }
+
+    /// Of an option that has no effect beside the others, what it would need; it is refused if set.
+    fn idle(&self, option: &str) -> Option<&'static str> {
+        let _ = option;
+        None
+    }
+
     /// Refuses to be built where training cannot fit into so many bytes.
     ///
     /// # Errors
@@ -109,6 +123,14 @@ impl Architecture for Box<dyn Architecture> {
 
     fn reads_segments(&self) -> bool {
         (**self).reads_segments()
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        (**self).check()
+    }
+
+    fn idle(&self, option: &str) -> Option<&'static str> {
+        (**self).idle(option)
     }
 
     fn check_room(&self, shape: &Shape, available: u64) -> Result<(), ModelError> {

@@ -3,51 +3,50 @@
 //! An estimate from below: what training keeps of every weight and of every layer. What a step needs
 //! besides is not counted, so that nothing is refused that would work.
 
-use crate::{error::ModelError, lstm::LstmOptions, model::Shape};
+use crate::error::ModelError;
+use std::num::NonZeroUsize;
 
 /// Weights, gradients, AdamW's two moments and the best weights so far.
-const COPIES: f64 = 5.0;
+pub(crate) const COPIES: f64 = 5.0;
 
 /// What the objects of a layer's tensors take, whatever their size, in bytes.
-const PER_LAYER: f64 = 16_384.0;
+pub(crate) const PER_LAYER: f64 = 16_384.0;
 
-/// Bytes for an LSTM of this size. Numbers are far beyond whole ones, where they matter.
-fn lstm_bytes(shape: &Shape, hidden: f64, layers: f64) -> f64 {
-    let first = 4.0 * hidden * (shape.features as f64 + hidden + 2.0);
-    let further = (layers - 1.0) * 4.0 * hidden * (2.0 * hidden + 2.0);
-    let head = shape.labels() as f64 * (hidden + 1.0);
-    let states = 2.0 * layers * shape.batch_size as f64 * hidden;
-    4.0 * ((first + further + head) * COPIES + states) + PER_LAYER * layers
-}
-
-/// Refuses an LSTM that cannot fit into so many bytes.
+/// Refuses sizes of a model, each with its key, by which it takes more bytes than there are. `bytes`
+/// may be far beyond whole numbers. The last size that alone is too large is to blame, else the first.
 ///
 /// # Errors
 /// [`ModelError::Setting`] with the largest value that would fit.
-pub(crate) fn check_lstm(
-    options: &LstmOptions,
-    shape: &Shape,
+pub(crate) fn check<const N: usize>(
+    sizes: [(&'static str, NonZeroUsize); N],
     available: u64,
+    bytes: impl Fn([f64; N]) -> f64,
 ) -> Result<(), ModelError> {
-    let (hidden, layers) = (options.hidden.get(), options.layers.get());
-    let bytes = |hidden: u64, layers: u64| lstm_bytes(shape, hidden as f64, layers as f64);
-    let fits = |hidden: u64, layers: u64| bytes(hidden, layers) <= available as f64;
-    if fits(hidden as u64, layers as u64) {
+    let asked = sizes.map(|(_, size)| size.get() as f64);
+    let fits = |sizes: [f64; N]| bytes(sizes) <= available as f64;
+    if fits(asked) {
         return Ok(());
     }
-    let (key, value, most) = if fits(hidden as u64, 1) {
-        ("train.model_options.layers", layers, largest(|layers| fits(hidden as u64, layers)))
-    } else {
-        // With fewer layers where no hidden size fits into those that were asked for.
-        let layers = if fits(1, layers as u64) { layers as u64 } else { 1 };
-        ("train.model_options.hidden", hidden, largest(|hidden| fits(hidden, layers)))
+    let least_from = |index: usize| {
+        let mut sizes = asked;
+        sizes[index..].fill(1.0);
+        sizes
     };
-    let needed = gigabytes(bytes(hidden as u64, layers as u64));
-    let (value, there) = (value.to_string(), gigabytes(available as f64));
+    let blamed = (0..N).rev().find(|index| fits(least_from(*index))).unwrap_or(0);
+    let with = |sizes: [f64; N], size: f64| {
+        let mut sizes = sizes;
+        sizes[blamed] = size;
+        sizes
+    };
+    // With less of the others where nothing fits into those that were asked for.
+    let others = if fits(with(asked, 1.0)) { asked } else { least_from(blamed) };
+    let most = largest(|size| fits(with(others, size as f64)));
+    let (key, value) = sizes[blamed];
+    let (needed, there) = (gigabytes(bytes(asked)), gigabytes(available as f64));
     let expected = format!(
         "at most {most}: this model takes {needed} to train, and {there} of memory are there"
     );
-    Err(ModelError::Setting { key, value, expected })
+    Err(ModelError::Setting { key, value: value.to_string(), expected })
 }
 
 /// The largest number that fits; all below it do too.
@@ -71,48 +70,29 @@ fn gigabytes(bytes: f64) -> String {
 mod tests {
     use super::*;
 
-    const SMALL: Shape = Shape { features: 105, batch_size: 256, ..Shape::LEAST };
-
-    fn check(hidden: usize, layers: usize, expected: Option<&str>) {
+    /// A model of `wide * wide * deep` bytes where there are 10,000,000,000.
+    fn check_size(wide: usize, deep: usize, expected: Option<&str>) {
         let size = |value: usize| value.try_into().unwrap();
-        let options =
-            LstmOptions { hidden: size(hidden), layers: size(layers), ..LstmOptions::default() };
-        let found = check_lstm(&options, &SMALL, 16_000_000_000).map_err(|error| error.to_string());
-        assert_eq!(found.err().as_deref(), expected, "{hidden} × {layers}");
+        let bytes = |[wide, deep]: [f64; 2]| wide * wide * deep;
+        let sizes = [("wide", size(wide)), ("deep", size(deep))];
+        let error = check(sizes, 10_000_000_000, bytes).err().map(|error| error.to_string());
+        assert_eq!(error.as_deref(), expected, "{wide} x {deep}");
     }
 
     #[test]
     fn what_cannot_fit_is_refused_with_what_would() {
-        check(64, 1, None);
-        check(14_000, 1, None);
-        check(
-            1_000_000,
-            1,
-            Some(
-                "train.model_options.hidden is 1000000, but must be at most 14075: this model takes \
-                 80010.6 GB to train, and 16.0 GB of memory are there",
-            ),
-        );
-        check(64, 1000, None);
-        check(
-            64,
-            1 << 31,
-            Some(
-                "train.model_options.layers is 2147483648, but must be at most 19678: this model \
-                 takes 2e6 GB to train, and 16.0 GB of memory are there",
-            ),
-        );
-        for extreme in [1 << 32, i64::MAX as usize, usize::MAX] {
-            for (hidden, layers) in [(extreme, 1), (64, extreme), (extreme, extreme), (1, extreme)]
-            {
-                let options = LstmOptions {
-                    hidden: hidden.try_into().unwrap(),
-                    layers: layers.try_into().unwrap(),
-                    ..LstmOptions::default()
-                };
-                let error = check_lstm(&options, &SMALL, 16_000_000_000).unwrap_err().to_string();
-                assert!(!error.contains("at most 0:"), "{error}");
-            }
-        }
+        check_size(100_000, 1, None);
+        let wide = "wide is 200000, but must be at most 100000: this model takes 40.0 GB to train, \
+                    and 10.0 GB of memory are there";
+        check_size(200_000, 1, Some(wide));
+        let deep = "deep is 10, but must be at most 4: this model takes 25.0 GB to train, and 10.0 \
+                    GB of memory are there";
+        check_size(50_000, 10, Some(deep));
+        let less_wide = "wide is 200000, but must be at most 50000: this model takes 160.0 GB to \
+                         train, and 10.0 GB of memory are there";
+        check_size(200_000, 4, Some(less_wide));
+        let nothing_so_deep = "wide is 200000, but must be at most 100000: this model takes 8e14 GB \
+                               to train, and 10.0 GB of memory are there";
+        check_size(200_000, 20_000_000_000_000, Some(nothing_so_deep));
     }
 }

@@ -222,7 +222,7 @@ fn normalize_kind(error: &NormalizeError) -> ErrorKind {
 
 fn model_kind(error: &ModelError) -> ErrorKind {
     match error {
-        ModelError::Setting { .. } => ErrorKind::Settings,
+        ModelError::Setting { .. } | ModelError::OptionOfAnother { .. } => ErrorKind::Settings,
         ModelError::NoCuda { .. } | ModelError::Device(_) => ErrorKind::Device,
         _ => ErrorKind::Other,
     }

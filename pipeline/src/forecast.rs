@@ -28,6 +28,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Where forecasts go that nobody named a file for, in the folder of their run.
+const DEFAULT_OUTPUT: &str =
+    if cfg!(feature = "parquet") { "predictions.parquet" } else { "predictions.csv" };
+
 /// What forecasting gave.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
@@ -102,7 +106,8 @@ enum ForecastError {
 }
 
 impl Forecast {
-    /// Forecasts of the test part of this run, to `predictions.parquet` in its folder.
+    /// Forecasts of the test part of this run, to `predictions.parquet` in its folder (`.csv` where
+    /// Parquet is not built in).
     #[must_use]
     pub fn of(run: impl Into<PathBuf>) -> Self {
         Forecast {
@@ -254,7 +259,7 @@ pub(crate) fn predict_run(
     let times = asked.times(&schema)?;
     let output = match asked.output {
         Some(path) => output::named(path, run, &settings.source)?,
-        None => Output::Parquet(run.join("predictions.parquet")),
+        None => Output::file(run.join(DEFAULT_OUTPUT))?,
     };
     let observer = {
         let (watch, warn_of_left_out) = (watch.clone(), asked.warn_of_left_out);

@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use millstream_loader::SourceSettings;
-use millstream_predictor::Output;
+use millstream_predictor::{Output, PredictError};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -15,8 +15,8 @@ use std::{
 enum OutputError {
     #[error("--output - would be a file called \"-\"; name a file, e.g. --output forecasts.csv")]
     Dash,
-    #[error("--output {} ends in .{ending}; forecasts are written as .csv or .parquet", .path.display())]
-    Ending { path: PathBuf, ending: String },
+    #[error("--output {0}")]
+    Format(PredictError),
     #[error("--output {} is {what}; name another file, e.g. --output forecasts.csv", .path.display())]
     Taken { path: PathBuf, what: &'static str },
 }
@@ -42,19 +42,13 @@ fn check(path: &Path, run: &Path, source: &SourceSettings) -> Result<Output, Out
     if own.is_ok_and(|own| own.components().count() > 1 || !is_forecasts(own)) {
         return taken("a file of the run");
     }
-    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
-    match ending.as_deref() {
-        Some("csv") => Ok(Output::Csv(path.to_owned())),
-        Some("parquet" | "pq") | None => Ok(Output::Parquet(path.to_owned())),
-        Some(ending) => {
-            Err(OutputError::Ending { path: path.to_owned(), ending: ending.to_owned() })
-        }
-    }
+    Output::file(path).map_err(OutputError::Format)
 }
 
 /// Of the files in a run's folder, those that end like forecasts are.
 fn is_forecasts(name: &Path) -> bool {
-    name.extension().is_some_and(|ending| ending == "parquet" || ending == "csv")
+    let ending = name.extension().and_then(|ending| ending.to_str());
+    Output::endings().flatten().any(|known| ending == Some(known))
 }
 
 /// Whether the source reads this file, or would if it were there.
@@ -113,14 +107,14 @@ mod tests {
         check("data/p.csv", "run/config.toml", "a file of the run");
         check("data/p.csv", "run/checkpoints/best/model.safetensors", "a file of the run");
         check("data/p.csv", "run/checkpoints/best/new.parquet", "a file of the run");
-        check("data/p.csv", "run/mine.csv", "Csv(");
+        check("data/p.csv", "run/mine.csv", "csv ");
         check("data/p.csv", "cache/key/shard-0000.arrow", "in the cache");
         check("data/p.csv", "data/p.csv", "what the rows are read from");
         check("data", "data/new.csv", "what the rows are read from");
-        check("data", "data/new.parquet", "Parquet(");
+        check("data", "data/new.parquet", "parquet ");
         check("*.csv", "x.csv", "what the rows are read from");
-        check("data/p.csv", "x.CSV", "Csv(");
-        check("data/p.csv", "x", "Parquet(");
+        check("data/p.csv", "x.CSV", "csv ");
+        check("data/p.csv", "x", "parquet ");
         check("data/p.csv", "x.json", "ends in .json");
     }
 }

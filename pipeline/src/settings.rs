@@ -19,6 +19,7 @@ use error::SettingsError;
 use layer::{Given, Layer};
 use millstream_data::Reference;
 use millstream_loader::SourceSettings;
+use millstream_model::ModelError;
 use millstream_normalize::{
     FitSettings, ScaleSettings, SplitSettings, TargetSettings, WindowSettings,
 };
@@ -221,6 +222,7 @@ impl Settings {
         let origins = given.into_iter().map(|(key, given)| (key, given.origin)).collect();
         let settings = Settings { origins, ..settings };
         limits::check(&settings)?;
+        settings.check_model_options()?;
         Ok(settings)
     }
 
@@ -237,6 +239,20 @@ impl Settings {
         }
         limits::check(&self).map_err(Error::settings)?;
         Ok(self)
+    }
+
+    /// Refuses an option of another model than the one that is chosen.
+    fn check_model_options(&self) -> Result<(), SettingsError> {
+        let Err(ModelError::OptionOfAnother { option, owner, model }) = self.train.architecture()
+        else {
+            return Ok(());
+        };
+        let key = format!("train.model_options.{option}");
+        // A default is of the model, so somebody gave it.
+        let Some(origin) = self.origin(&key).cloned() else { return Ok(()) };
+        let value = at(&self.values(), &key).map_or_else(String::new, |v| fit::shown(&key, v));
+        let problem = format!("is of {owner:?}, not of {model:?}");
+        Err(SettingsError::Value { origin, key, value, problem })
     }
 
     /// Who gave a setting its value; `None` for a default.

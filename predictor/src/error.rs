@@ -1,5 +1,6 @@
 //! Why forecasting may fail: the crate's one error type.
 
+use crate::sinks::{FORMATS, WriteError};
 use millstream_data::ChecksumError;
 use millstream_model::ModelError;
 use std::{io, path::PathBuf};
@@ -110,21 +111,27 @@ pub enum PredictError {
         /// What the system says.
         source: io::Error,
     },
-    /// Writing Parquet failed.
+    /// Rows cannot be written in the format of the file.
     #[error("cannot write {path}: {source}")]
-    WriteParquet {
+    WriteRows {
         /// The file.
         path: PathBuf,
         /// What the writer says.
-        source: parquet::errors::ParquetError,
+        source: WriteError,
     },
-    /// Writing CSV failed.
-    #[error("cannot write {path}: {source}")]
-    WriteCsv {
+    /// There is no format for files that end so.
+    #[error("{} ends in .{ending}; forecasts are written as {}", .path.display(), endings())]
+    Ending {
         /// The file.
         path: PathBuf,
-        /// What the writer says.
-        source: arrow::error::ArrowError,
+        /// How it ends, in small letters.
+        ending: String,
+    },
+    /// A sink of somebody else failed.
+    #[error("the forecasts were not taken: {source}")]
+    Sink {
+        /// What it says.
+        source: WriteError,
     },
 }
 
@@ -134,5 +141,16 @@ impl From<ChecksumError> for PredictError {
             ChecksumError::Read { path, source } => PredictError::ReadCheckpoint { path, source },
             source => PredictError::Damaged { source },
         }
+    }
+}
+
+/// The usual ending of every format.
+fn endings() -> String {
+    let endings: Vec<String> =
+        FORMATS.iter().map(|format| format!(".{}", format.endings[0])).collect();
+    match endings.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => "nothing".to_owned(),
     }
 }

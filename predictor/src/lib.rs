@@ -1,4 +1,4 @@
-//! Turns a checkpoint and a stream of batches into a file of forecasts.
+//! Turns a checkpoint and a stream of batches into forecasts, in a file or wherever you want them.
 //!
 //! [`Predictor`] is a [`Sink`](millstream_stage::Sink): it runs a checkpoint's model on
 //! each [`DeviceBatch`](millstream_data::DeviceBatch), brings the forecasts back to user units
@@ -6,16 +6,17 @@
 //! model wants. A checkpoint is a folder with `model.safetensors`, `schema.json`, `scaler.json` and
 //! their `checksums.txt`; who made it is not known here.
 //!
-//! The file appears under its name only when it is complete. Forecasts are not judged here.
+//! A file appears under its name only when it is complete; its ending says in what format. A sink of your
+//! own implements [`ForecastSink`]. Forecasts are not judged here.
 //!
 //! ```
 //! use millstream_predictor::{Output, Predictor};
 //!
 //! let folder = tempfile::tempdir()?;
-//! let output = Output::Csv(folder.path().join("forecasts.csv"));
+//! let output = Output::file(folder.path().join("forecasts.csv"))?;
 //! let error = Predictor::new(folder.path(), output, Box::new(|_| {})).unwrap_err();
 //! assert!(error.to_string().contains("a checkpoint folder holds model.safetensors"));
-//! # Ok::<(), std::io::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod checkpoint;
@@ -24,6 +25,7 @@ mod error;
 mod export;
 mod output;
 mod predictor;
+mod sinks;
 mod table;
 
 pub use crate::{
@@ -32,4 +34,5 @@ pub use crate::{
     export::export_torchscript,
     output::Output,
     predictor::{PredictProgress, PredictReport, Predictor},
+    sinks::{ForecastSink, WriteError},
 };

@@ -1,157 +1,145 @@
-//! The file that forecasts go into: a [`WholeFile`], under a temporary name until it is complete.
+//! The place that forecasts go to: a sink of somebody else, or a [`WholeFile`], which has a temporary
+//! name until it is complete.
 //!
-//! Rows are written as they come; memory holds at most one row group. A file that is dropped
-//! before [`OutputFile::finish`] removes itself, so a failed run leaves nothing; what a killed one
-//! leaves, the next removes.
+//! Rows are written as they come; memory holds at most one row group. A file that is dropped before it
+//! is finished removes itself, so a failed run leaves nothing; what a killed one leaves, the next
+//! removes. How rows look in a file is in `sinks/`.
 
-use crate::error::PredictError;
-use arrow::{array::RecordBatch, csv, datatypes::Schema, error::ArrowError};
+use crate::{
+    error::PredictError,
+    sinks::{FORMATS, FileWriter, ForecastSink, Format, WriteError},
+};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use millstream_data::WholeFile;
-use parquet::{
-    arrow::ArrowWriter, basic::Compression, errors::ParquetError,
-    file::properties::WriterProperties,
-};
 use std::{
-    fs,
-    io::{self, BufWriter},
+    fmt, fs,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-/// Rows that are gathered before they are written: some megabytes.
-const ROW_GROUP: usize = 128 * 1024;
+/// Where forecasts go.
+#[derive(Debug)]
+pub struct Output(Target);
 
-/// Where forecasts go, and in what format.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
-    /// A Parquet file, compressed with Snappy.
-    Parquet(PathBuf),
-    /// A CSV file with a header line; missing values are empty.
-    Csv(PathBuf),
+type OpenSink = Box<dyn FnOnce(&SchemaRef) -> Result<Box<dyn ForecastSink>, WriteError>>;
+
+enum Target {
+    File { path: PathBuf, format: &'static Format },
+    Sink(OpenSink),
 }
 
 impl Output {
-    /// The file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        match self {
-            Output::Parquet(path) | Output::Csv(path) => path,
+    /// A file in the format that its name ends like (one of [`endings`](Output::endings), in capitals
+    /// too), or in Parquet if it has no ending.
+    ///
+    /// # Errors
+    /// [`PredictError::Ending`] when there is no such format.
+    pub fn file(path: impl Into<PathBuf>) -> Result<Self, PredictError> {
+        let path = path.into();
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        match Format::of(ending.as_deref()) {
+            Some(format) => Ok(Output(Target::File { path, format })),
+            None => Err(PredictError::Ending { path, ending: ending.unwrap_or_default() }),
         }
     }
 
-    /// The same place with links followed, if what is there may be replaced: nothing or a file. To
-    /// rename over anything else would take it away from the whole machine.
-    fn replaceable(self) -> Result<Self, PredictError> {
-        let path = self.path();
-        let Ok(found) = fs::symlink_metadata(path) else { return Ok(self) };
-        let refused = |what| Err(PredictError::NotAFile { path: path.to_owned(), what });
-        if found.is_dir() {
-            return refused("a folder");
-        }
-        if !found.is_symlink() {
-            return if found.is_file() { Ok(self) } else { refused("no regular file") };
-        }
-        match fs::canonicalize(path) {
-            Ok(real) if real.is_file() => Ok(match self {
-                Output::Parquet(_) => Output::Parquet(real),
-                Output::Csv(_) => Output::Csv(real),
-            }),
-            _ => refused("a link that leads to no regular file"),
-        }
+    /// A sink of your own. It is opened before the first batch, with the schema of all rows to come.
+    pub fn sink(
+        open: impl FnOnce(&SchemaRef) -> Result<Box<dyn ForecastSink>, WriteError> + 'static,
+    ) -> Self {
+        Output(Target::Sink(Box::new(open)))
     }
-}
 
-/// A file that is being written.
-#[derive(Debug)]
-pub(crate) struct OutputFile {
-    path: PathBuf,
-    format: Format,
-}
+    /// The endings of files that forecasts can be written to, for each format its usual one first.
+    pub fn endings() -> impl Iterator<Item = &'static [&'static str]> {
+        FORMATS.iter().map(|format| format.endings)
+    }
 
-#[derive(Debug)]
-enum Format {
-    Parquet(ArrowWriter<WholeFile>),
-    Csv(csv::Writer<BufWriter<WholeFile>>),
-}
-
-impl OutputFile {
-    /// Starts a file beside its final place, which need not exist yet and is not touched.
+    /// Begins to write. The place of a file need not exist yet, and is not touched.
     ///
     /// # Errors
     /// [`PredictError::Write`] when the folder cannot be written to, [`PredictError::NotAFile`] when
-    /// there is something that is no file.
-    pub(crate) fn create(output: Output, schema: &Arc<Schema>) -> Result<Self, PredictError> {
-        let output = output.replaceable()?;
-        let path = output.path().to_owned();
-        let file = WholeFile::create(&path)
-            .map_err(|source| PredictError::Write { path: path.clone(), source })?;
-        let format = match output {
-            Output::Parquet(_) => {
-                let properties = WriterProperties::builder()
-                    .set_compression(Compression::SNAPPY)
-                    .set_max_row_group_row_count(Some(ROW_GROUP))
-                    .build();
-                let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties));
-                Format::Parquet(writer.map_err(in_parquet(&path))?)
+    /// there is something that is no file, or what the sink says.
+    pub(crate) fn open(self, schema: &SchemaRef) -> Result<OpenOutput, PredictError> {
+        match self.0 {
+            Target::Sink(open) => match open(schema) {
+                Ok(sink) => Ok(OpenOutput::Sink(sink)),
+                Err(source) => Err(PredictError::Sink { source }),
+            },
+            Target::File { path, format } => {
+                let path = replaceable(path)?;
+                let file = WholeFile::create(&path).map_err(|error| at(&path, error.into()))?;
+                let writer = (format.open)(file, schema).map_err(|error| at(&path, error))?;
+                Ok(OpenOutput::File { path, writer })
             }
-            Output::Csv(_) => {
-                let mut writer = csv::Writer::new(BufWriter::new(file));
-                // The header comes with the first batch, even one without rows.
-                let header = writer.write(&RecordBatch::new_empty(Arc::clone(schema)));
-                header.map_err(in_csv(&path))?;
-                Format::Csv(writer)
-            }
-        };
-        Ok(OutputFile { path, format })
+        }
     }
+}
 
-    /// Appends rows.
-    ///
+/// What is being written to.
+pub(crate) enum OpenOutput {
+    File { path: PathBuf, writer: Box<dyn FileWriter> },
+    Sink(Box<dyn ForecastSink>),
+}
+
+impl OpenOutput {
     /// # Errors
-    /// [`PredictError::WriteParquet`] or [`PredictError::WriteCsv`].
+    /// [`PredictError::Write`], [`PredictError::WriteRows`] or [`PredictError::Sink`].
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), PredictError> {
-        match &mut self.format {
-            Format::Parquet(writer) => writer.write(rows).map_err(in_parquet(&self.path)),
-            Format::Csv(writer) => writer.write(rows).map_err(in_csv(&self.path)),
+        match self {
+            OpenOutput::File { path, writer } => writer.write(rows).map_err(|e| at(path, e)),
+            OpenOutput::Sink(sink) => {
+                sink.write(rows).map_err(|source| PredictError::Sink { source })
+            }
         }
     }
 
-    /// Completes the file, waits until it is on the disk and gives it its name.
+    /// Completes a file, waits until it is on the disk and gives it its name; gives that.
     ///
     /// # Errors
     /// Writing or renaming failed; the file is removed.
-    pub(crate) fn finish(self) -> Result<PathBuf, PredictError> {
-        let OutputFile { path, format } = self;
-        let io = |source| PredictError::Write { path: path.clone(), source };
-        let file = match format {
-            Format::Parquet(writer) => writer.into_inner().map_err(in_parquet(&path))?,
-            Format::Csv(writer) => {
-                writer.into_inner().into_inner().map_err(|error| io(error.into_error()))?
+    pub(crate) fn finish(self) -> Result<Option<PathBuf>, PredictError> {
+        match self {
+            OpenOutput::File { path, writer } => {
+                let file = writer.finish().map_err(|error| at(&path, error))?;
+                file.commit().map_err(|error| at(&path, error.into()))?;
+                Ok(Some(path))
             }
-        };
-        file.commit().map_err(io)?;
-        Ok(path)
+            OpenOutput::Sink(sink) => sink.finish().map_err(|source| PredictError::Sink { source }),
+        }
     }
 }
 
-/// The file system's own errors are said in its own words.
-fn in_parquet(path: &Path) -> impl FnOnce(ParquetError) -> PredictError {
-    let path = path.to_owned();
-    |source| match source {
-        ParquetError::External(source) => match source.downcast::<io::Error>() {
-            Ok(source) => PredictError::Write { path, source: *source },
-            Err(source) => {
-                PredictError::WriteParquet { path, source: ParquetError::External(source) }
-            }
-        },
-        source => PredictError::WriteParquet { path, source },
+/// The same place with links followed, if what is there may be replaced: nothing or a file. To rename
+/// over anything else would take it away from the whole machine.
+fn replaceable(path: PathBuf) -> Result<PathBuf, PredictError> {
+    let Ok(found) = fs::symlink_metadata(&path) else { return Ok(path) };
+    let refused = |path, what| Err(PredictError::NotAFile { path, what });
+    if found.is_dir() {
+        return refused(path, "a folder");
+    }
+    if !found.is_symlink() {
+        return if found.is_file() { Ok(path) } else { refused(path, "no regular file") };
+    }
+    match fs::canonicalize(&path) {
+        Ok(real) if real.is_file() => Ok(real),
+        _ => refused(path, "a link that leads to no regular file"),
     }
 }
 
-fn in_csv(path: &Path) -> impl FnOnce(ArrowError) -> PredictError {
+/// An error of a file with its name; the file system's own are said in its own words.
+fn at(path: &Path, error: WriteError) -> PredictError {
     let path = path.to_owned();
-    |source| match source {
-        ArrowError::IoError(_, source) => PredictError::Write { path, source },
-        source => PredictError::WriteCsv { path, source },
+    match error.downcast() {
+        Ok(source) => PredictError::Write { path, source: *source },
+        Err(source) => PredictError::WriteRows { path, source },
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::File { path, format } => write!(f, "{format:?} {}", path.display()),
+            Target::Sink(_) => f.write_str("a sink"),
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     checkpoint::{self, Files},
     contract::{Contract, SCALER, SCHEMA, WEIGHTS},
     error::PredictError,
-    output::{Output, OutputFile},
+    output::{OpenOutput, Output},
     table::Table,
 };
 use millstream_data::{DeviceBatch, Phase, Plan};
@@ -39,6 +39,7 @@ pub enum PredictProgress {
 
 /// What a prediction leaves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct PredictReport {
     /// Rows forecast: one per window and step.
     pub rows: u64,
@@ -50,14 +51,14 @@ pub struct PredictReport {
     pub skipped: u64,
     /// Of the rows, those past the last one of their series.
     pub to_come: u64,
-    /// The file; `None` when the line was interrupted, and nothing was left.
+    /// The file; `None` when the line was interrupted, and nothing was left, or a sink is no file.
     pub output: Option<PathBuf>,
 }
 
 /// Finds the architecture that a `schema.json` describes.
 type FindModel<'a> = &'a dyn Fn(&ModelDescription) -> Result<Box<dyn Architecture>, ModelError>;
 
-/// Forecasts every window it is given with a checkpoint's model and writes the result to a file.
+/// Forecasts every window it is given with a checkpoint's model and writes the result to an [`Output`].
 pub struct Predictor {
     contract: Contract,
     architecture: Box<dyn Architecture>,
@@ -66,7 +67,7 @@ pub struct Predictor {
     /// `None` until the first batch has told how large batches are, and where they lie.
     model: Option<Box<dyn Model>>,
     table: Table,
-    output: OutputFile,
+    output: OpenOutput,
     observer: Box<dyn FnMut(&PredictProgress)>,
     report: PredictReport,
     /// By series code: whether it has come up.
@@ -75,11 +76,11 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// Reads the checkpoint and starts the output file under a temporary name.
+    /// Reads the checkpoint and opens the output: a file under a temporary name.
     ///
     /// # Errors
-    /// The checkpoint is missing or damaged, its model is none of millstream's own, or the output's
-    /// folder cannot be written to.
+    /// The checkpoint is missing or damaged, its model is none of millstream's own, or the output
+    /// cannot be opened.
     pub fn new(
         checkpoint_dir: &Path,
         output: Output,
@@ -106,7 +107,7 @@ impl Predictor {
         let weights = TensorFile::parse(folder.join(WEIGHTS), &bytes)?;
         let table = Table::new(&contract)?;
         Ok(Predictor {
-            output: OutputFile::create(output, table.schema())?,
+            output: output.open(table.schema())?,
             contract,
             architecture,
             weights: Some(weights),
@@ -190,7 +191,7 @@ impl Sink for Predictor {
     fn finish(mut self, ending: Ending) -> Result<PredictReport, PredictError> {
         self.report.series = self.seen.iter().filter(|seen| **seen).count() as u64;
         match ending {
-            Ending::Drained => self.report.output = Some(self.output.finish()?),
+            Ending::Drained => self.report.output = self.output.finish()?,
             // Half the forecasts would look like all of them.
             Ending::Stopped | Ending::Interrupted => drop(self.output),
         }

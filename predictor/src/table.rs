@@ -1,8 +1,8 @@
 //! The table of forecasts: its columns, and one batch's worth of its rows.
 //!
 //! Long format, a row per window and step: series, time of the window's last row, step, the time
-//! that is forecast, and for each target the forecast and the outcome in user units. What file it
-//! goes into is decided in `output.rs`.
+//! that is forecast, and for each target the forecast and the outcome in user units. Where it
+//! goes is decided in `output.rs`.
 
 use crate::{contract::Contract, error::PredictError};
 use arrow::{

@@ -124,12 +124,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         slots,
     };
 
-    let settings = TrainSettings {
-        epochs: EPOCHS,
-        batch_size: NonZeroUsize::new(BATCH).expect("not zero"),
-        learning_rate: 5e-3,
-        ..TrainSettings::default()
-    };
+    let mut settings = TrainSettings::default();
+    settings.epochs = EPOCHS;
+    settings.batch_size = NonZeroUsize::new(BATCH).expect("not zero");
+    settings.learning_rate = 5e-3;
     let run_dir = std::env::temp_dir().join(format!("millstream-wave-{}", std::process::id()));
     let show = |progress: &Progress| {
         if let Progress::EpochDone { epoch, validation_loss: Some(loss), .. } = progress {

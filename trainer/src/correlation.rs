@@ -6,7 +6,7 @@
 /// Fewer series than this at a time, and their correlation says nothing.
 const LEAST: usize = 3;
 
-/// CheckpointKind windows share a time.
+/// Which windows share a time.
 #[derive(Debug)]
 pub(crate) struct Sections {
     /// Windows in the order of their times.

@@ -1,4 +1,4 @@
-//! CheckpointKind units drop out in a batch.
+//! Which units drop out in a batch.
 //!
 //! libtorch's generator is one per process, so it is seeded anew for every batch: what drops out
 //! depends on where the batch stands in the stream, and on nothing that was drawn before.

@@ -53,7 +53,7 @@ pub enum TrainError {
         "the {part} loss is {loss} after step {step} of epoch {epoch}; lower train.learning_rate, set train.clip_norm, or look for extreme values in the data"
     )]
     Diverged {
-        /// CheckpointKind loss: training or validation.
+        /// Which loss: training or validation.
         part: &'static str,
         /// Steps done.
         step: u64,
@@ -101,7 +101,7 @@ pub enum TrainError {
     /// A file of a checkpoint is missing or not what was written there.
     #[error("{source}; restore the checkpoint or start a new run")]
     Damaged {
-        /// CheckpointKind file, and what is wrong with it.
+        /// Which file, and what is wrong with it.
         #[from]
         source: ChecksumError,
     },

@@ -4,7 +4,7 @@
 //! When to log, evaluate or save is decided in `run.rs`.
 
 use crate::{
-    clip::clip_norm, dropout::batch_seed, error::TrainError, optimizer::Optimizer,
+    clip::clip_norm, dropout::batch_seed, error::TrainError, optimizers::Optimizer,
     settings::TrainSettings,
 };
 use millstream_data::{Phase, Plan, Tag};
@@ -66,7 +66,7 @@ impl Learner {
         let zero = || Tensor::f_zeros([1], (Kind::Double, device));
         Ok(Learner {
             settings: settings.clone(),
-            optimizer: settings.optimizer.build(model.parameters(), settings)?,
+            optimizer: settings.optimizer.listed().build(model.parameters(), settings)?,
             model,
             steps_total,
             pending: zero()?,
@@ -76,7 +76,8 @@ impl Learner {
 
     /// The learning rate of the step after `steps`.
     pub(crate) fn rate(&self, steps: u64) -> f64 {
-        self.settings.schedule.rate(self.settings.learning_rate, steps, self.steps_total)
+        let TrainSettings { schedule, learning_rate, .. } = self.settings;
+        schedule.listed().rate(learning_rate, steps, self.steps_total)
     }
 
     /// Learns from a batch; takes a step if it ends its group.
@@ -95,7 +96,7 @@ impl Learner {
         }
         let rows = batch.inputs.rows() as f64;
         let forecast = self.model.forward(&batch.inputs, Mode::Train)?;
-        let loss = self.settings.loss.mean(&forecast, &batch.targets)?;
+        let loss = self.settings.loss.listed().mean(&forecast, &batch.targets)?;
         // Weighted by its share of the group's windows: the sum is the gradient of one big batch,
         // even where the last batch of an epoch is smaller.
         loss.f_mul_scalar(rows / group.windows as f64)?.f_backward()?;

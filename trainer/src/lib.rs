@@ -46,7 +46,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod adamw;
 mod checkpoint;
 mod clip;
 mod correlation;
@@ -55,9 +54,10 @@ mod error;
 mod journal;
 mod judge;
 mod learner;
-mod loss;
+mod listed;
+mod losses;
 mod metrics;
-mod optimizer;
+mod optimizers;
 mod pass;
 mod readback;
 mod report;
@@ -66,7 +66,7 @@ mod run_lock;
 mod salvage;
 #[cfg(test)]
 mod sample;
-mod schedule;
+mod schedules;
 mod settings;
 mod state;
 mod trainer;
@@ -74,12 +74,12 @@ mod unchanged;
 
 pub use crate::{
     error::TrainError,
-    loss::Loss,
+    losses::Loss,
     metrics::{Figures, Metrics, StepMetrics},
-    optimizer::OptimizerKind,
+    optimizers::OptimizerKind,
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
     run_lock::{RunLock, clear_leftovers},
-    schedule::Schedule,
+    schedules::Schedule,
     settings::TrainSettings,
     state::Position,
     trainer::{Trainer, read_position},

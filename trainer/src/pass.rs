@@ -7,7 +7,7 @@
 
 use crate::{
     judge::{Forecaster, Kept, judge},
-    loss::Loss,
+    losses::Loss,
     metrics::Figures,
     readback::Readback,
     report::Baseline,
@@ -96,7 +96,7 @@ impl Pass {
     ) -> Result<(), TchError> {
         let _guard = tch::no_grad_guard();
         let rows = batch.targets.size()[0];
-        let sum = loss.mean(forecast, &batch.targets)?.f_to_kind(Kind::Double)?;
+        let sum = loss.listed().mean(forecast, &batch.targets)?.f_to_kind(Kind::Double)?;
         let _ = self.loss.f_add_(&sum.f_mul_scalar(rows as f64)?)?;
         let at = self.times.len() as i64;
         let keep = |values: &Tensor, kept: &Tensor| {

@@ -29,7 +29,7 @@ pub enum Progress {
     },
     /// A batch of validation or test windows has been handed to the device.
     Evaluating {
-        /// CheckpointKind of the two.
+        /// Which of the two.
         phase: Phase,
         /// The epoch that is being judged; 0 before the first step.
         epoch: u32,

@@ -2,17 +2,20 @@
 //!
 //! Where a value comes from (file, environment, command line) is not known here.
 
-use crate::{error::TrainError, loss::Loss, optimizer::OptimizerKind, schedule::Schedule};
+use crate::{error::TrainError, losses::Loss, optimizers::OptimizerKind, schedules::Schedule};
 use millstream_data::{Plan, available_memory};
-use millstream_model::{Architecture, ModelKind, ModelOptions, Shape};
-use serde::{Deserialize, Serialize};
+use millstream_model::{Architecture, ModelError, ModelKind, ModelOptions, Shape};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
-/// How to train.
+/// How to train: made by `Default`, and changed field by field.
+///
+/// Written out, it has every option of its model, also those that were left at their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, remote = "Self")]
+#[non_exhaustive]
 pub struct TrainSettings {
-    /// CheckpointKind model; `lstm` by default.
+    /// Which model; `lstm` by default.
     pub model: ModelKind,
     /// Passes over the training windows; 5 by default.
     pub epochs: u32,
@@ -24,7 +27,7 @@ pub struct TrainSettings {
     pub schedule: Schedule,
     /// How gradients become steps; `adamw` by default.
     pub optimizer: OptimizerKind,
-    /// AdamW's decoupled weight decay; 0.01 by default.
+    /// Of `adamw`; 0.01 by default.
     pub weight_decay: f64,
     /// What is made small; `mse` by default.
     pub loss: Loss,
@@ -36,7 +39,7 @@ pub struct TrainSettings {
     pub seed: u64,
     /// Steps between log lines; 100 by default.
     pub log_every: NonZeroU64,
-    /// The model's own settings.
+    /// The model's own settings; those that are left out have its defaults.
     pub model_options: ModelOptions,
 }
 
@@ -70,12 +73,10 @@ impl TrainSettings {
     /// # Errors
     /// [`TrainError::Setting`] with the first key that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
-        let not_negative = |value: f64| value.is_finite() && value >= 0.0;
         require("train.epochs", &self.epochs, self.epochs >= 1, "at least 1")?;
         let rate = self.learning_rate;
         require("train.learning_rate", &rate, rate.is_finite() && rate > 0.0, "a number above 0")?;
-        let decay = self.weight_decay;
-        require("train.weight_decay", &decay, not_negative(decay), "a number not below 0")?;
+        self.optimizer.listed().check(self)?;
         let norm = self.clip_norm;
         require(
             "train.clip_norm",
@@ -83,19 +84,20 @@ impl TrainSettings {
             not_negative(norm),
             "a number not below 0 (0 = no clipping)",
         )?;
-        let dropout = self.model_options.dropout;
-        let usable = (0.0..1.0).contains(&dropout);
-        require("train.model_options.dropout", &dropout, usable, "at least 0 and below 1")?;
+        let model = self.architecture()?;
+        model.check()?;
         // Of one value a row and a batch of one, as long as the data is not known.
         match available_memory() {
             None => Ok(()),
-            Some(available) => Ok(self.architecture().check_room(&Shape::LEAST, available)?),
+            Some(available) => Ok(model.check_room(&Shape::LEAST, available)?),
         }
     }
 
     /// The model that is asked for.
-    #[must_use]
-    pub fn architecture(&self) -> Box<dyn Architecture> {
+    ///
+    /// # Errors
+    /// The options are not those of the model.
+    pub fn architecture(&self) -> Result<Box<dyn Architecture>, ModelError> {
         self.model.architecture(&self.model_options)
     }
 
@@ -122,7 +124,25 @@ impl TrainSettings {
     }
 }
 
-fn require(
+impl Serialize for TrainSettings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut resolved = self.clone();
+        resolved.model_options = self.model_options.with_defaults(self.model);
+        TrainSettings::serialize(&resolved, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for TrainSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        TrainSettings::deserialize(deserializer)
+    }
+}
+
+pub(crate) fn not_negative(value: f64) -> bool {
+    value.is_finite() && value >= 0.0
+}
+
+pub(crate) fn require(
     key: &'static str,
     value: &dyn ToString,
     holds: bool,
@@ -137,6 +157,10 @@ fn require(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn options(key: &str, value: usize) -> ModelOptions {
+        serde_json::from_value(serde_json::json!({ key: value })).unwrap()
+    }
 
     fn check(change: impl FnOnce(&mut TrainSettings), expected: &str) {
         let mut settings = TrainSettings::default();
@@ -160,20 +184,16 @@ mod tests {
             |s| s.clip_norm = -0.5,
             "train.clip_norm is -0.5, but must be a number not below 0 (0 = no clipping)",
         );
-        check(
-            |s| s.model_options.dropout = 1.0,
-            "train.model_options.dropout is 1, but must be at least 0 and below 1",
-        );
+        let dropout = "train.model_options.dropout is 1, but must be at least 0 and below 1";
+        check(|s| s.model_options = options("dropout", 1), dropout);
     }
 
     #[test]
     fn a_model_beyond_all_memory_is_refused_before_it_is_made() {
         for extreme in [1 << 31, 1 << 40, usize::MAX] {
             for key in ["hidden", "layers"] {
-                let mut settings = TrainSettings::default();
-                let options = &mut settings.model_options;
-                let value = if key == "hidden" { &mut options.hidden } else { &mut options.layers };
-                *value = extreme.try_into().unwrap();
+                let model_options = options(key, extreme);
+                let settings = TrainSettings { model_options, ..TrainSettings::default() };
                 let error = settings.validate().unwrap_err().to_string();
                 let expected =
                     format!("train.model_options.{key} is {extreme}, but must be at most ");
@@ -187,15 +207,17 @@ mod tests {
         let mut plan = crate::sample::plan(1, [8, 0, 0]);
         let accumulate = 2.try_into().unwrap();
         let mut settings = TrainSettings { accumulate, ..TrainSettings::default() };
-        settings.check_stream(&plan, &*settings.architecture()).unwrap();
+        settings.check_stream(&plan, &*settings.architecture().unwrap()).unwrap();
         plan.by_time = true;
-        let error =
-            settings.check_stream(&plan, &*settings.architecture()).unwrap_err().to_string();
+        let error = settings
+            .check_stream(&plan, &*settings.architecture().unwrap())
+            .unwrap_err()
+            .to_string();
         let expected = "train.accumulate is 2, but must be 1 with window.order = \"by_time\", \
                         whose batches differ in size";
         assert_eq!(error, expected);
         settings.accumulate = NonZeroU32::MIN;
-        settings.check_stream(&plan, &*settings.architecture()).unwrap();
+        settings.check_stream(&plan, &*settings.architecture().unwrap()).unwrap();
     }
 
     #[test]
@@ -203,8 +225,10 @@ mod tests {
         let mut plan = crate::sample::plan(1, [8, 0, 0]);
         plan.schema.segment = Some("sector".into());
         let settings = TrainSettings::default();
-        let error =
-            settings.check_stream(&plan, &*settings.architecture()).unwrap_err().to_string();
+        let error = settings
+            .check_stream(&plan, &*settings.architecture().unwrap())
+            .unwrap_err()
+            .to_string();
         let expected = "window.segment is \"sector\", but must be left out with train.model = \
                         \"lstm\", which does not read segments";
         assert_eq!(error, expected);
@@ -217,8 +241,11 @@ mod tests {
         let settings: TrainSettings = serde_json::from_str(text).unwrap();
         assert_eq!(settings.schedule, Schedule::Constant);
         assert_eq!(settings.loss, Loss::Huber);
-        assert_eq!(settings.model_options.hidden.get(), 8);
+        assert_eq!(settings.model_options, options("hidden", 8));
         assert_eq!(settings.epochs, 5);
+        let written = serde_json::to_value(&settings).unwrap();
+        let expected = serde_json::json!({ "hidden": 8, "layers": 1, "dropout": 0.0 });
+        assert_eq!(written["model_options"], expected);
     }
 
     fn check_refused(text: &str, expected: &str) {
@@ -232,5 +259,7 @@ mod tests {
         check_refused(r#"{"loss":"l2"}"#, "expected one of `mse`, `mae`, `huber`");
         check_refused(r#"{"epoch":3}"#, "unknown field `epoch`");
         check_refused(r#"{"accumulate":0}"#, "nonzero");
+        check_refused(r#"{"model_options":{"hiden":3}}"#, "unknown field `hiden`");
+        check_refused(r#"{"model_options":{"hidden":0}}"#, "nonzero");
     }
 }

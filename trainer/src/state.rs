@@ -4,7 +4,7 @@ use crate::{
     journal::Mark,
     metrics::{Figures, Metrics},
     report::{Baseline, EpochLoss},
-    schedule::Schedule,
+    schedules::Schedule,
     settings::TrainSettings,
 };
 use millstream_data::{Phase, Plan};

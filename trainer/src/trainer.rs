@@ -183,7 +183,11 @@ impl Trainer {
             return Err(TrainError::NoTrainingBatch { windows, batch_size });
         }
         let settings = self.settings.clone();
-        let architecture = self.architecture.take().unwrap_or_else(|| settings.architecture());
+        let architecture = match self.architecture.take() {
+            Some(architecture) => architecture,
+            None => settings.architecture()?,
+        };
+        architecture.check()?;
         settings.check_stream(&plan, &*architecture)?;
         let place = usable(batch.place())?;
         let shape = Shape::of(&batch.layout(), plan.schema.padding);

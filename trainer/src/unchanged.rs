@@ -33,7 +33,7 @@ impl Unchanged<'_> {
         self.same(&saved, given, |at| format!("train.{at}"))
     }
 
-    /// CheckpointKind model, and how large; of the settings' own, they have said so before.
+    /// Which model, and how large; of the settings' own, they have said so before.
     pub(crate) fn model(
         &self,
         saved: &ModelDescription,
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_setting_that_changes_weights_is_compared() {
-        use crate::{loss::Loss, schedule::Schedule};
+        use crate::{losses::Loss, schedules::Schedule};
         check_setting(|s| s.epochs = 6, "train.epochs was 5 and is now 6");
         check_setting(|s| s.learning_rate = 0.1, "train.learning_rate was 0.001 and is now 0.1");
         let constant = "train.schedule was \"cosine\" and is now \"constant\"";
@@ -169,18 +169,22 @@ mod tests {
         let two = 2.try_into().unwrap();
         check_setting(|s| s.accumulate = two, "train.accumulate was 1 and is now 2");
         check_setting(|s| s.seed = 7, "train.seed was 42 and is now 7");
-        let hidden = "train.model_options.hidden was 64 and is now 4";
-        check_setting(|s| s.model_options.hidden = four, hidden);
-        let layers = "train.model_options.layers was 1 and is now 4";
-        check_setting(|s| s.model_options.layers = four, layers);
-        let dropout = "train.model_options.dropout was 0.0 and is now 0.5";
-        check_setting(|s| s.model_options.dropout = 0.5, dropout);
+        let check_option = |key: &str, value: serde_json::Value, expected: &str| {
+            let options = serde_json::json!({ key: value });
+            let change =
+                |s: &mut TrainSettings| s.model_options = serde_json::from_value(options).unwrap();
+            check_setting(change, &format!("train.model_options.{key} was {expected}"));
+        };
+        check_option("hidden", 4.into(), "64 and is now 4");
+        check_option("layers", 4.into(), "1 and is now 4");
+        check_option("dropout", 0.5.into(), "0.0 and is now 0.5");
     }
 
     #[test]
-    fn logging_more_often_changes_no_weight() {
+    fn logging_more_often_or_saying_a_default_changes_no_weight() {
         let saved = TrainSettings::default();
-        let given = TrainSettings { log_every: 1.try_into().unwrap(), ..saved.clone() };
+        let mut given = TrainSettings { log_every: 1.try_into().unwrap(), ..saved.clone() };
+        given.model_options = given.model_options.with_defaults(given.model);
         Unchanged { path: Path::new("r") }.settings(&saved, &given).unwrap();
     }
 

@@ -32,10 +32,12 @@ impl Settings {
         // Shared out as the program does it.
         let cores = std::thread::available_parallelism()?;
         let quarter = NonZeroUsize::new(cores.get() / 4).unwrap_or(NonZeroUsize::MIN);
+        let mut train = TrainSettings::default();
+        train.epochs = 1;
         Ok(Settings {
             source: SourceSettings { cache, generate, ..SourceSettings::default() },
             prefetch: PrefetchSettings::default(),
-            train: TrainSettings { epochs: 1, ..TrainSettings::default() },
+            train,
             train_threads: cores,
             normalize_threads: quarter,
         })

@@ -1,7 +1,8 @@
 //! A setting without effect is an error: somebody set it, and would wait for what it never does.
 //!
 //! Only what can be known without data is judged here, and only what was set, to something else
-//! than the default. One line of [`RULES`] a setting; which keys a source uses is the loader's to say.
+//! than the default. One line of [`RULES`] a setting; which keys a source uses is the loader's to say, and
+//! for its own options a model answers itself.
 
 use super::{Origin, Settings, SettingsError, at, fit};
 use millstream_data::{Reference, TargetKind};
@@ -26,8 +27,7 @@ const RULES: &[Rule] = &[
     rule("target.dead_band", |s| s.target.kind != TargetKind::Direction, DIRECTION),
     rule("window.pad", |s| s.window.short == ShortSeries::Skip, r#"window.short = "pad""#),
     rule("window.min_rows", |s| s.window.short == ShortSeries::Skip, r#"window.short = "pad""#),
-    // The lstm reads inputs alone.
-    rule("window.segment", |_| true, "another train.model, one that reads segments"),
+    rule("window.segment", no_segments, "another train.model, one that reads segments"),
     rule("window.drop_last", |s| s.window.order == WindowOrder::ByTime, NOT_BY_TIME),
     rule("split.train", |s| s.split.train_end.is_some(), "split.train_end left out"),
     rule("split.validation", |s| s.split.validation_end.is_some(), "split.validation_end left out"),
@@ -39,7 +39,7 @@ const RULES: &[Rule] = &[
     rule("scale.relative", nothing_relative, r#"a scale.reference other than "none""#),
     rule("scale.groups", empty_group, "in every group columns that it names"),
     rule("scale.groups", relative_to_nothing, "beside relative in a group a reference"),
-    rule("train.model_options.dropout", one_layer, "train.model_options.layers above 1"),
+    rule("train.weight_decay", no_weight_decay, "a train.optimizer that decays weights"),
     rule("run.threads", |s| s.run.shares_are_set(), THREADS),
 ];
 
@@ -58,8 +58,12 @@ fn other_source(kind: SourceKind, key: &str) -> Option<String> {
     (!names.is_empty() && !kind.uses(key)).then(|| format!("source.kind = {}", names.join(" or ")))
 }
 
-fn one_layer(settings: &Settings) -> bool {
-    settings.train.model_options.layers.get() == 1
+fn no_segments(settings: &Settings) -> bool {
+    settings.train.architecture().is_ok_and(|model| !model.reads_segments())
+}
+
+fn no_weight_decay(settings: &Settings) -> bool {
+    !settings.train.optimizer.reads("weight_decay")
 }
 
 fn nothing_fitted(Settings { scale, .. }: &Settings) -> bool {
@@ -87,7 +91,10 @@ fn relative_to_nothing(Settings { scale, .. }: &Settings) -> bool {
 
 /// Refuses the first setting of a section (`""` for all) that was set and does nothing.
 pub(super) fn check(settings: &Settings, section: &str) -> Result<(), SettingsError> {
-    let (values, defaults) = (settings.values(), Settings::default().values());
+    let mut defaults = Settings::default();
+    defaults.train.model = settings.train.model;
+    let (values, defaults) = (settings.values(), defaults.values());
+    let model = settings.train.architecture().ok();
     for (key, origin) in settings.origins.iter().filter(|(key, _)| key.starts_with(section)) {
         let is_default = at(&values, key) == at(&defaults, key);
         let from_file = matches!(origin, Origin::File { .. });
@@ -97,7 +104,9 @@ pub(super) fn check(settings: &Settings, section: &str) -> Result<(), SettingsEr
                 && (rule.idle)(settings)
         });
         let other = other_source(settings.source.kind, key).filter(|_| !from_file);
-        let needs = other.or_else(|| rule.map(|rule| rule.needs.to_owned()));
+        let option = key.strip_prefix("train.model_options.");
+        let of_model = || model.as_ref()?.idle(option?);
+        let needs = other.or_else(|| rule.map(|rule| rule.needs).or_else(of_model).map(str::to_owned));
         if let (false, Some(needs)) = (is_default, needs) {
             let value = at(&values, key).map_or_else(String::new, |value| fit::shown(key, value));
             let problem = format!("has no effect: it needs {needs}");

@@ -248,6 +248,7 @@ impl<'de> SeqAccess<'de> for Probe<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_model::ModelKind;
 
     fn check(path: &str, expected: &Shape) {
         assert_eq!(Shape::settings().at(path), Some(expected), "{path}");
@@ -259,6 +260,8 @@ mod tests {
         check("train.epochs", &Shape::Whole { least: 0, most: u32::MAX.into() });
         check("train.learning_rate", &Shape::Number);
         check("train.loss", &Shape::Choice(&["mse", "mae", "huber"]));
+        check("train.model_options.hidden", &Shape::Whole { least: 1, most: i64::MAX as u64 });
+        check("train.model_options.dropout", &Shape::Number);
         check("source.cache", &Shape::Text);
         check("source.path", &Shape::Text);
         check("source.symbols", &Shape::List(Box::new(Shape::Text)));
@@ -273,10 +276,17 @@ mod tests {
 
     #[test]
     fn every_key_has_a_shape_of_its_own() {
-        let known = serde_json::to_value(Settings::default()).unwrap();
+        // Of the options of models only the chosen one's have a value.
+        let of_every_model = ModelKind::ALL.iter().map(|model| {
+            let mut settings = Settings::default();
+            settings.train.model = *model;
+            serde_json::to_value(settings).unwrap()
+        });
+        let known: Vec<_> = of_every_model.collect();
         for (path, shape) in Shape::settings().paths() {
             let pointer = format!("/{}", path.replace('.', "/"));
-            let value = known.pointer(&pointer).unwrap_or_else(|| panic!("no default for {path}"));
+            let value = known.iter().find_map(|known| known.pointer(&pointer));
+            let value = value.unwrap_or_else(|| panic!("no default for {path}"));
             assert_eq!(value.is_object(), matches!(shape, Shape::Section(_)), "{path}");
             let threads = path.starts_with("run.") && path.ends_with("threads");
             assert_eq!(*shape == Shape::Several, threads, "{path} takes anything");

@@ -24,8 +24,18 @@ fn read(file: &str, environment: &[(&str, &str)], set: &[&str]) -> Result<Settin
 
 #[test]
 fn the_committed_file_is_exactly_the_defaults() {
-    let settings = read(include_str!("../../../pipeline.toml"), &[], &[]).unwrap();
-    assert_eq!(settings.values(), Settings::default().values());
+    let file = include_str!("../../../pipeline.toml");
+    // Options of the default model are there as remarks, so that another may be chosen beside them.
+    let set: Vec<&str> = file
+        .lines()
+        .map(|line| if line.contains("# lstm: ") { line.trim_start_matches("# ") } else { line })
+        .collect();
+    for file in [file, &set.join("\n")] {
+        assert_eq!(read(file, &[], &[]).unwrap().values(), Settings::default().values());
+    }
+    let options = Settings::default().values()["train"]["model_options"].clone();
+    let named = file.lines().filter(|line| line.contains("# lstm: ")).count();
+    assert_eq!(options.as_table().unwrap().len(), named);
 }
 
 #[test]
@@ -101,6 +111,7 @@ fn what_text_means_depends_on_the_key() {
         ("MILLSTREAM_RUN__TRAIN_THREADS", "2"),
         ("MILLSTREAM_SCALE__GROUPS", "[{columns = [\"a\"], clip = 2}]"),
         ("MILLSTREAM_SPLIT", "{embargo = 4}"),
+        ("MILLSTREAM_TRAIN__MODEL_OPTIONS__HIDDEN", "8"),
     ];
     let settings = read("", &environment, &[]).unwrap();
     assert_eq!(settings.source.cache, "007");
@@ -113,6 +124,8 @@ fn what_text_means_depends_on_the_key() {
     assert_eq!(settings.run.train_threads, Threads::Count(NonZeroUsize::new(2).unwrap()));
     assert_eq!(settings.scale.groups[0].clip, Some(2.0));
     assert_eq!(settings.split.embargo, 4);
+    let options = &settings.values()["train"]["model_options"];
+    assert_eq!(options.to_string(), "{ dropout = 0.0, hidden = 8, layers = 1 }");
 
     let set = ["source.cache=007", "source.time=true", "source.from=20150101", "run.dir='1 2'"];
     let settings = read("", &[], &set).unwrap();

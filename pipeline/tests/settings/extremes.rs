@@ -52,7 +52,10 @@ enum Extreme {
 
 /// What a key takes, by its default; `None` for shares and flags.
 fn kind(key: &str) -> Option<Kind> {
-    let file: toml::Table = include_str!("../../../pipeline.toml").parse().unwrap();
+    // The default model's options stand there as remarks.
+    let lines = include_str!("../../../pipeline.toml").lines();
+    let set = lines.map(|l| if l.contains("# lstm: ") { l.trim_start_matches("# ") } else { l });
+    let file: toml::Table = set.collect::<Vec<_>>().join("\n").parse().unwrap();
     let mut path = key.split('.');
     let first = file.get(path.next().unwrap());
     match path.try_fold(first?, |value, name| value.get(name)) {

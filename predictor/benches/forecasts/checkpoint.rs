@@ -16,7 +16,8 @@ pub(crate) fn write(
     shape: &Shape,
     hidden: NonZeroUsize,
 ) -> Result<(), Failure> {
-    let options = LstmOptions { hidden, ..LstmOptions::default() };
+    let mut options = LstmOptions::default();
+    options.hidden = hidden;
     let model = options.build(shape, 42, Device::Cpu)?;
     let parameters = model.parameters();
     let named: Vec<(&str, &Tensor)> =

@@ -13,8 +13,7 @@ use std::path::PathBuf;
 
 /// Forecasts all batches. The clock runs until the file is complete and on the disk.
 pub(crate) fn run(work: &Work) -> Result<Sample<()>, Failure> {
-    let mut predictor =
-        Predictor::new(work.folder(), Output::Parquet(file(work)), Box::new(|_| {}))?;
+    let mut predictor = Predictor::new(work.folder(), Output::file(file(work))?, Box::new(|_| {}))?;
     let clock = Clock::start(Whose::Own)?;
     for index in 0..work.batches {
         if predictor.accept(work.batch(index))? == Flow::Stop {

@@ -7,7 +7,7 @@ use crate::{
     workload::Work,
 };
 use millstream_stage::{Ending, Sink as _};
-use millstream_trainer::{TrainSettings, Trainer};
+use millstream_trainer::Trainer;
 use std::path::Path;
 use tch::Tensor;
 
@@ -59,7 +59,8 @@ pub(crate) fn check(work: &Work) -> Result<Learned, Failure> {
 /// to change any.
 fn first_weights(work: &Work) -> Result<Vec<(String, Tensor)>, Failure> {
     let folder = tempfile::tempdir()?;
-    let settings = TrainSettings { learning_rate: 1e-30, ..work.settings.clone() };
+    let mut settings = work.settings.clone();
+    settings.learning_rate = 1e-30;
     let mut trainer = Trainer::new(settings, folder.path(), Box::new(|_| {}))?;
     ours::feed(&mut trainer, work.batch(0))?;
     trainer.finish(Ending::Interrupted)?;

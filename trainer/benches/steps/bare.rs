@@ -22,7 +22,7 @@ pub(crate) fn run(work: &Work, first: &[(String, Tensor)]) -> Result<Run, Failur
     let settings = &work.settings;
     let mut optimizer = AdamW::new(&weights, settings.weight_decay);
 
-    let hidden = settings.model_options.hidden.get() as i64;
+    let hidden = work.kind.hidden().get() as i64;
     let state = [1, work.layout.batch_size as i64, hidden];
     let states = [(), ()].map(|()| Tensor::zeros(state, (Kind::Float, Device::Cpu)));
     let mut losses = Vec::with_capacity(work.steps() as usize);

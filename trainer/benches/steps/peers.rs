@@ -54,7 +54,7 @@ impl Peers {
             fs::create_dir(&folder)?;
             let shape = serde_json::json!({
                 "batch": work.layout.batch_size, "lookback": work.layout.lookback,
-                "features": work.layout.features, "hidden": settings.model_options.hidden,
+                "features": work.layout.features, "hidden": work.kind.hidden(),
                 "slots": SLOTS, "timed_steps": work.timed_steps, "threads": threads,
                 "learning_rate": settings.learning_rate, "weight_decay": settings.weight_decay,
                 "clip_norm": settings.clip_norm, "loss": agreed.loss,

@@ -3,6 +3,7 @@
 use millstream_data::{
     BatchLayout, BatchSlot, DeviceBatch, Extras, Phase, Plan, Tag, WindowCounts,
 };
+use millstream_model::{LstmOptions, ModelOptions};
 use millstream_stage::Pool;
 use millstream_trainer::TrainSettings;
 use std::{num::NonZeroUsize, sync::Arc};
@@ -46,6 +47,14 @@ impl Kind {
         BatchLayout { batch_size, lookback, features, horizon, targets, extras }
     }
 
+    /// Width of the model.
+    pub(crate) fn hidden(self) -> NonZeroUsize {
+        match self {
+            Kind::Market => LstmOptions::default().hidden,
+            Kind::Small => const { NonZeroUsize::new(16).expect("not zero") },
+        }
+    }
+
     fn timed_steps(self, quick: bool) -> u64 {
         match (self, quick) {
             (Kind::Market, false) => 16,
@@ -75,12 +84,13 @@ impl Work {
     pub(crate) fn new(kind: Kind, quick: bool) -> Self {
         let layout = kind.layout();
         let timed_steps = kind.timed_steps(quick);
-        let mut settings = TrainSettings { epochs: 1, ..TrainSettings::default() };
+        let mut settings = TrainSettings::default();
+        settings.epochs = 1;
         settings.batch_size =
             NonZeroUsize::new(layout.batch_size).expect("no layout is without windows");
-        if kind == Kind::Small {
-            settings.model_options.hidden = const { NonZeroUsize::new(16).expect("not zero") };
-        }
+        let mut model = LstmOptions::default();
+        model.hidden = kind.hidden();
+        settings.model_options = ModelOptions::of(&model);
         let plan = Arc::new(plan(&layout, timed_steps + 2));
         let mut filled: [BatchSlot; SLOTS] = std::array::from_fn(|slot| fill(layout, slot, &plan));
         let tensors = filled.each_mut().map(tensors);

@@ -2,6 +2,7 @@
 
 use crate::stream::{Stream, resumed, settings, trainer};
 use millstream_data::{Phase, Plan, Tag};
+use millstream_model::{LstmOptions, ModelOptions};
 use millstream_stage::{Ending, Sink};
 use millstream_trainer::{TrainReport, TrainSettings, read_position};
 use std::{fs, path::Path};
@@ -102,8 +103,11 @@ fn between_the_batches_of_one_step() {
 #[test]
 fn with_dropout() {
     let mut settings = settings();
-    settings.model_options.layers = 2.try_into().unwrap();
-    settings.model_options.dropout = 0.3;
+    let mut options = LstmOptions::default();
+    options.hidden = 16.try_into().unwrap();
+    options.layers = 2.try_into().unwrap();
+    options.dropout = 0.3;
+    settings.model_options = ModelOptions::of(&options);
     check(&settings, 3 + 13 + 4, (2, 4));
 }
 

@@ -4,7 +4,9 @@ use millstream_data::{
     BatchCounts, BatchLayout, BatchSlot, ColumnScaling, DataSchema, DeviceBatch, Extras, Padding,
     PanelSchema, Phase, Plan, Scaling, Tag, TimeKind, WindowCounts,
 };
-use millstream_model::{Model, ModelDescription, Shape, TensorFile, built_in};
+use millstream_model::{
+    LstmOptions, Model, ModelDescription, ModelOptions, Shape, TensorFile, built_in,
+};
 use millstream_stage::{Pool, Sink};
 use millstream_trainer::{TrainError, TrainSettings, Trainer};
 use std::{num::NonZeroUsize, path::Path, sync::Arc};
@@ -23,12 +25,12 @@ pub(crate) struct Stream {
 }
 
 pub(crate) fn settings() -> TrainSettings {
-    let mut settings = TrainSettings {
-        batch_size: NonZeroUsize::new(BATCH).unwrap(),
-        learning_rate: 1e-2,
-        ..TrainSettings::default()
-    };
-    settings.model_options.hidden = NonZeroUsize::new(16).unwrap();
+    let mut settings = TrainSettings::default();
+    settings.batch_size = NonZeroUsize::new(BATCH).unwrap();
+    settings.learning_rate = 1e-2;
+    let mut options = LstmOptions::default();
+    options.hidden = NonZeroUsize::new(16).unwrap();
+    settings.model_options = ModelOptions::of(&options);
     settings
 }
 

@@ -87,6 +87,12 @@ fn unknown_keys_name_where_they_stand_and_what_was_meant() {
         &["train.epochs"],
         "--set \"train.epochs\" is not KEY=VALUE, e.g. train.epochs=3",
     );
+    check_refused(
+        "[train.model_options]\nhiden = 3",
+        &[],
+        "pipeline.toml:2: unknown setting `train.model_options.hiden`; \
+         did you mean `train.model_options.hidden`?",
+    );
     check_variable_refused(
         "MILLSTREAM_TRAIN__EPOCH",
         "3",
@@ -157,6 +163,11 @@ fn values_that_do_not_fit_are_refused_in_the_words_of_the_file() {
         "",
         &["train.batch_size=0"],
         &format!("--set: train.batch_size = 0 {whole} above 0"),
+    );
+    check_refused(
+        "",
+        &["train.model_options.hidden=0"],
+        &format!("--set: train.model_options.hidden = 0 {whole} above 0"),
     );
     check_refused(
         "",

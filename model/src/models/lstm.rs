@@ -15,7 +15,7 @@
 use crate::{
     error::ModelError,
     model::{Architecture, Mode, Model, Shape},
-    model_size,
+    model_size::{self, COPIES, PER_LAYER},
     parameters::Parameters,
     tensor::Inputs,
 };
@@ -25,9 +25,10 @@ use serde_json::Value;
 use std::num::NonZeroUsize;
 use tch::{Device, Kind, Tensor};
 
-/// How large it is.
+/// How large it is: made by `Default`, and changed field by field.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct LstmOptions {
     /// Size of the hidden state; 64 by default.
     pub hidden: NonZeroUsize,
@@ -53,8 +54,31 @@ impl Architecture for LstmOptions {
         serde_json::to_value(self).expect("plain structs always serialise")
     }
 
+    fn check(&self) -> Result<(), ModelError> {
+        if (0.0..1.0).contains(&self.dropout) {
+            return Ok(());
+        }
+        let (key, value) = ("train.model_options.dropout", self.dropout.to_string());
+        Err(ModelError::Setting { key, value, expected: "at least 0 and below 1".to_owned() })
+    }
+
+    fn idle(&self, option: &str) -> Option<&'static str> {
+        let idle = option == "dropout" && self.layers.get() == 1;
+        idle.then_some("train.model_options.layers above 1")
+    }
+
     fn check_room(&self, shape: &Shape, available: u64) -> Result<(), ModelError> {
-        model_size::check_lstm(self, shape, available)
+        let sizes = [
+            ("train.model_options.hidden", self.hidden),
+            ("train.model_options.layers", self.layers),
+        ];
+        model_size::check(sizes, available, |[hidden, layers]| {
+            let first = 4.0 * hidden * (shape.features as f64 + hidden + 2.0);
+            let further = (layers - 1.0) * 4.0 * hidden * (2.0 * hidden + 2.0);
+            let head = shape.labels() as f64 * (hidden + 1.0);
+            let states = 2.0 * layers * shape.batch_size as f64 * hidden;
+            4.0 * ((first + further + head) * COPIES + states) + PER_LAYER * layers
+        })
     }
 
     fn build(
@@ -393,5 +417,33 @@ mod tests {
         let error = model(1, 0.0).forward(&inputs(&x, None), Mode::Evaluate).unwrap_err();
         let text = error.to_string();
         assert!(text.starts_with("libtorch: ") && text.lines().count() == 1, "{text}");
+    }
+    #[test]
+    fn what_is_out_of_range_or_cannot_fit_is_refused() {
+        let check = |hidden, layers, dropout, expected: &str| {
+            let options = options(hidden, layers, dropout);
+            let shape = Shape { features: 105, batch_size: 256, ..Shape::LEAST };
+            let checked = options.check().and_then(|()| options.check_room(&shape, 16_000_000_000));
+            let found = checked.map_or_else(|error| error.to_string(), |()| String::new());
+            assert_eq!(found.is_empty(), expected.is_empty(), "{hidden} × {layers}: {found}");
+            assert!(found.starts_with(expected), "{found}");
+        };
+        check(64, 1, 0.0, "");
+        check(14_000, 1, 0.0, "");
+        check(64, 1000, 0.9, "");
+        let least = "train.model_options.dropout is 1, but must be at least 0 and below 1";
+        check(64, 1, 1.0, least);
+        let hidden = "train.model_options.hidden is 1000000, but must be at most 14075: this model \
+                      takes 80010.6 GB to train, and 16.0 GB of memory are there";
+        check(1_000_000, 1, 0.0, hidden);
+        let layers = "train.model_options.layers is 2147483648, but must be at most 19678: ";
+        check(64, 1 << 31, 0.0, layers);
+        for extreme in [1 << 32, i64::MAX as usize, usize::MAX] {
+            let expected =
+                format!("train.model_options.hidden is {extreme}, but must be at most 1");
+            check(extreme, 1, 0.0, &expected);
+            check(extreme, extreme, 0.0, &expected);
+            check(1, extreme, 0.0, &format!("train.model_options.layers is {extreme}, but"));
+        }
     }
 }

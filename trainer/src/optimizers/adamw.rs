@@ -3,8 +3,15 @@
 //! Our own because tch offers no way to save an optimizer's state. All updates are in place and on
 //! the device; the host knows only the step count and the rate. tch's in-place methods return a
 //! second handle to the tensor, which is dropped on the spot.
+//!
+//! Of `[train]` it reads `weight_decay`: by how much of the learning rate every parameter shrinks in a
+//! step; 0.01 by default, 0 for none.
 
-use crate::optimizer::Optimizer;
+use super::{BuildOptimizer, Optimizer};
+use crate::{
+    error::TrainError,
+    settings::{TrainSettings, not_negative, require},
+};
 use millstream_model::Parameters;
 use tch::{TchError, Tensor};
 
@@ -12,9 +19,30 @@ const BETA1: f64 = 0.9;
 const BETA2: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
 
+pub(super) struct Adamw;
+
+impl BuildOptimizer for Adamw {
+    fn build(
+        &self,
+        parameters: &Parameters,
+        settings: &TrainSettings,
+    ) -> Result<Box<dyn Optimizer>, TchError> {
+        Ok(Box::new(State::new(parameters, settings.weight_decay)?))
+    }
+
+    fn reads(&self) -> &'static [&'static str] {
+        &["weight_decay"]
+    }
+
+    fn check(&self, settings: &TrainSettings) -> Result<(), TrainError> {
+        let decay = settings.weight_decay;
+        require("train.weight_decay", &decay, not_negative(decay), "a number not below 0")
+    }
+}
+
 /// The optimizer's state.
 #[derive(Debug)]
-pub(crate) struct AdamW {
+struct State {
     weight_decay: f64,
     step: u64,
     averages: Vec<Tensor>,
@@ -23,19 +51,19 @@ pub(crate) struct AdamW {
     scratch: Vec<Tensor>,
 }
 
-impl AdamW {
+impl State {
     /// # Errors
     /// When libtorch has no memory for the state.
-    pub(crate) fn new(parameters: &Parameters, weight_decay: f64) -> Result<Self, TchError> {
+    fn new(parameters: &Parameters, weight_decay: f64) -> Result<Self, TchError> {
         let zeros = || -> Result<Vec<Tensor>, TchError> {
             parameters.tensors.iter().map(|tensor| tensor.f_detach()?.f_zeros_like()).collect()
         };
         let (averages, squares, scratch) = (zeros()?, zeros()?, zeros()?);
-        Ok(AdamW { weight_decay, step: 0, averages, squares, scratch })
+        Ok(State { weight_decay, step: 0, averages, squares, scratch })
     }
 }
 
-impl Optimizer for AdamW {
+impl Optimizer for State {
     fn steps(&self) -> u64 {
         self.step
     }
@@ -144,7 +172,7 @@ mod tests {
             .flat_map(values)
             .map(|theta| Reference { theta: f64::from(theta), m: 0.0, v: 0.0 })
             .collect();
-        let mut optimizer = AdamW::new(&parameters, 0.05).unwrap();
+        let mut optimizer = State::new(&parameters, 0.05).unwrap();
         let mut random = SplitMix64::new(9);
         for t in 1..=20 {
             let rate = 1e-2 / f64::from(t);
@@ -164,14 +192,14 @@ mod tests {
     #[test]
     fn a_restored_state_goes_on_with_the_same_bits() {
         let (mut one, mut two) = (parameters(), parameters());
-        let mut first = AdamW::new(&one, 0.01).unwrap();
+        let mut first = State::new(&one, 0.01).unwrap();
         let mut random = SplitMix64::new(5);
         let steps: Vec<Vec<Tensor>> = (0..6).map(|_| as_tensors(&gradients(&mut random))).collect();
         for step in &steps[..3] {
             first.step(&mut one.tensors, step, 1e-2).unwrap();
         }
         two.restore(&one.snapshot().unwrap()).unwrap();
-        let mut second = AdamW::new(&two, 0.01).unwrap();
+        let mut second = State::new(&two, 0.01).unwrap();
         second.restore(&first.state(), first.steps()).unwrap();
         for step in &steps[3..] {
             first.step(&mut one.tensors, step, 1e-2).unwrap();
