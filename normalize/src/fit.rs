@@ -26,7 +26,7 @@ use millstream_data::{
 use rayon::prelude::*;
 
 /// What to fit.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct FitSettings {
     /// What to forecast.
     pub target: TargetSettings,
