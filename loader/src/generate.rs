@@ -15,13 +15,15 @@ use crate::{
     filter::RowFilter,
     generate_size::Size,
     progress::ProgressReporter,
-    record_batch_rows::ONE_SERIES,
     request::Request,
-    rows::{RowStore, panel_value},
+    rows::RowStore,
     table::Table,
     time::{DAY, days_from_civil},
 };
-use millstream_data::{ColumnKind, TimeKind, available_memory};
+use millstream_data::{
+    ColumnKind, TimeKind, available_memory,
+    table::{ONE_SERIES, panel_value},
+};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},

@@ -38,7 +38,6 @@ mod checksum;
 mod columns;
 mod copy;
 mod csv;
-mod decimal;
 mod error;
 mod files;
 mod filter;
@@ -47,7 +46,6 @@ mod generate_size;
 mod loader;
 mod manifest;
 mod mapped_file;
-mod nearest_name;
 mod order;
 mod parquet;
 mod postgres;
@@ -62,8 +60,10 @@ mod settings;
 mod shard_file;
 mod table;
 mod text_number;
-mod time;
 mod utc_offsets;
+
+// Shared with normalize: what is said of times, numbers and names there holds here.
+use millstream_data::{decimal, time};
 
 pub use crate::{
     cache_damage::CacheDamage,

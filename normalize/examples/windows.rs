@@ -1,7 +1,8 @@
 //! From a CSV file to shuffled training batches, with no libtorch and no database:
 //! `cargo run --release -p millstream-normalize --example windows -- FILE SERIES TIME TARGET`
 use arrow::csv::{ReaderBuilder, reader::Format};
-use millstream_normalize::{TrainingData, TrainingSettings, panel_of};
+use millstream_data::Panel;
+use millstream_normalize::{TrainingData, TrainingSettings};
 use std::{error::Error, fs::File, sync::Arc};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -10,7 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let format = Format::default().with_header(true);
     let (schema, _) = format.infer_schema(File::open(&file)?, None)?;
     let csv = ReaderBuilder::new(Arc::new(schema)).with_format(format).build(File::open(file)?)?;
-    let panel = panel_of(&csv.collect::<Result<Vec<_>, _>>()?, Some(&series), &time)?;
+    let panel = Panel::from_table(&csv.collect::<Result<Vec<_>, _>>()?, Some(&series), &time)?;
 
     let mut settings = TrainingSettings { batch_size: 64.try_into()?, ..Default::default() };
     settings.fit.target.columns = vec![target];

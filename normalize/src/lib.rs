@@ -5,7 +5,8 @@
 //!
 //! ```
 //! use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
-//! use millstream_normalize::{TrainingData, TrainingSettings, panel_of};
+//! use millstream_data::Panel;
+//! use millstream_normalize::{TrainingData, TrainingSettings};
 //! use std::sync::Arc;
 //!
 //! // One series of 100 rows with two columns.
@@ -17,7 +18,7 @@
 //!     ("x", column(f64::sin)),
 //!     ("y", column(f64::sqrt)),
 //! ])?;
-//! let panel = panel_of(&[table], None, "t")?;
+//! let panel = Panel::from_table(&[table], None, "t")?;
 //!
 //! let mut settings = TrainingSettings { batch_size: 32.try_into()?, ..Default::default() };
 //! settings.fit.target.columns = vec!["y".into()];
@@ -58,7 +59,6 @@ mod folds;
 mod forecasts;
 mod huge_pages;
 mod labels;
-mod listing;
 mod moments;
 mod panel_rows;
 mod passes;
@@ -74,7 +74,6 @@ mod settings;
 mod shuffle;
 mod split;
 mod stage;
-mod table;
 mod training_data;
 mod windows;
 mod with_avx2;
@@ -91,9 +90,8 @@ pub use crate::{
         SplitSettings, TargetSettings, Walk, WindowOrder, WindowSettings,
     },
     shuffle::Shuffle,
-    split::{Part, Span, Split, TrainSplit, parse_time},
+    split::{Part, Span, Split, TrainSplit},
     stage::{ForecastTimes, MakeSlots, Normalize, NormalizeSettings, Purpose, Resume},
-    table::panel_of,
     training_data::{BatchIter, TrainingData, TrainingSettings},
     windows::{LeftOut, Shape, Window, WindowIndex},
 };
