@@ -144,17 +144,75 @@ impl BatchSlot {
         self.meta.series.len()
     }
 
-    /// The inputs of the batch's windows, `[rows, lookback, features]`, scaled; `lookback` is
-    /// [`BatchMeta::lookback`].
+    /// The shape of [`inputs`](Self::inputs): `[rows, lookback, features]`, where a batch that is
+    /// padded on the right has the lookback of its longest window.
     #[must_use]
-    pub fn inputs(&self) -> &[f32] {
-        &self.values()[..self.rows() * self.meta.lookback * self.layout.features]
+    pub fn inputs_shape(&self) -> [usize; 3] {
+        [self.rows(), self.meta.lookback, self.layout.features]
     }
 
-    /// Their targets, `[rows, horizon, targets]`, scaled.
+    /// The shape of [`targets`](Self::targets): `[rows, horizon, targets]`.
+    #[must_use]
+    pub fn targets_shape(&self) -> [usize; 3] {
+        [self.rows(), self.layout.horizon, self.layout.targets]
+    }
+
+    /// The inputs of the batch's windows, `[rows, lookback, features]`, scaled. Only the windows
+    /// that are there: a last batch may have fewer than the layout has room for.
+    #[must_use]
+    pub fn inputs(&self) -> &[f32] {
+        self.part(0, self.inputs_shape().iter().product())
+    }
+
+    /// Their targets, `[rows, horizon, targets]`, scaled; NaN where nobody knows yet.
     #[must_use]
     pub fn targets(&self) -> &[f32] {
-        &self.values()[self.layout.targets_at()..][..self.rows() * self.layout.labels()]
+        self.part(self.layout.targets_at(), self.targets_shape().iter().product())
+    }
+
+    /// Each target where it was last known, `[rows, targets]`, scaled; of changes, "none".
+    #[must_use]
+    pub fn last_known(&self) -> &[f32] {
+        self.part(self.layout.last_known_at(), self.rows() * self.layout.targets)
+    }
+
+    /// Rows of each window that are real, `[rows]`; empty where no window can be padded.
+    #[must_use]
+    pub fn lengths(&self) -> &[f32] {
+        let padding = usize::from(self.layout.extras.padding);
+        self.part(self.layout.lengths_at(), self.rows() * padding)
+    }
+
+    /// 1 for a real row of a window and 0 for padding, `[rows, lookback]`; empty where no window
+    /// can be padded.
+    #[must_use]
+    pub fn mask(&self) -> &[f32] {
+        let padding = usize::from(self.layout.extras.padding);
+        self.part(self.layout.mask_at(), self.rows() * self.meta.lookback * padding)
+    }
+
+    /// The segment of every row of a window, `[rows, lookback]`; empty without a segment column.
+    #[must_use]
+    pub fn segments(&self) -> &[f32] {
+        let segments = usize::from(self.layout.extras.segments);
+        self.part(self.layout.segments_at(), self.rows() * self.meta.lookback * segments)
+    }
+
+    /// Series code of each window, `[rows]`: a position in
+    /// [`PanelSchema::series`](crate::PanelSchema::series).
+    #[must_use]
+    pub fn series(&self) -> &[u32] {
+        &self.meta.series
+    }
+
+    /// Time of each window's last row, `[rows]`: the moment the forecast is made.
+    #[must_use]
+    pub fn times(&self) -> &[i64] {
+        &self.meta.time
+    }
+
+    fn part(&self, at: usize, values: usize) -> &[f32] {
+        &self.values()[at..][..values]
     }
 }
 

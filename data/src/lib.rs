@@ -30,9 +30,11 @@ mod batch_slot;
 mod bytes;
 mod checksums;
 mod curve;
+pub mod decimal;
 mod device_batch;
 mod forecast_columns;
 mod memory;
+mod name_hints;
 mod names;
 mod order;
 mod panel;
@@ -41,6 +43,8 @@ mod plan;
 mod random;
 mod scaling;
 mod shard;
+pub mod table;
+pub mod time;
 mod whole_file;
 mod whole_folder;
 
@@ -53,14 +57,17 @@ pub use crate::{
     device_batch::{DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot, Place},
     forecast_columns::{ForecastColumns, SameName, TargetColumns},
     memory::available_memory,
+    name_hints::{column_hint, likeness, list_names, nearest_by, nearest_name},
     names::{NameError, NamePattern},
-    panel::{ColumnKind, Panel, PanelError, PanelSchema, Piece, TimeKind},
+    panel::{ColumnKind, Panel, PanelError, PanelSchema, Piece},
     plan::{BatchCounts, DataSchema, Padding, Phase, Plan, Tag, TargetKind, WindowCounts},
     random::SplitMix64,
     scaling::{
         ColumnScaling, CrossSection, Fit, Missing, Reference, Relative, Scaling, SeriesFits,
     },
     shard::{Shard, shard_schema},
+    table::TableError,
+    time::TimeKind,
     whole_file::{WholeFile, has_partial_files, is_at, remove_leftovers, sync_folder, write_whole},
     whole_folder::{folder_aside, make_folder, partial_folder, replace_folder, restore_folder},
 };

@@ -7,23 +7,11 @@
 //! This is a typed view and the check of its invariants; reading and writing panels is the
 //! loader's business, scaling them is normalize's.
 
-use crate::shard::Shard;
+use crate::{shard::Shard, time::TimeKind};
 use arrow::array::RecordBatch;
 use millstream_stage::Item;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// How to read a panel's times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TimeKind {
-    /// Microseconds since 1970-01-01, always at midnight.
-    Date,
-    /// Microseconds since 1970-01-01 00:00:00.
-    Timestamp,
-    /// A plain number.
-    Integer,
-}
 
 /// What the numbers of a value column were in the source. The same column read from a table in which
 /// it is something else gives numbers that mean something else.
@@ -146,21 +134,6 @@ impl PanelSchema {
     #[must_use]
     pub fn format_time(&self, time: i64) -> String {
         self.time_kind.format(time)
-    }
-}
-
-impl TimeKind {
-    /// A time as people write it.
-    #[must_use]
-    pub fn format(self, time: i64) -> String {
-        use arrow::temporal_conversions::timestamp_us_to_datetime;
-        match (self, timestamp_us_to_datetime(time)) {
-            (TimeKind::Date, Some(moment)) => moment.format("%Y-%m-%d").to_string(),
-            (TimeKind::Timestamp, Some(moment)) => {
-                moment.format("%Y-%m-%d %H:%M:%S%.f").to_string()
-            }
-            (TimeKind::Integer, _) | (_, None) => time.to_string(),
-        }
     }
 }
 
@@ -316,13 +289,5 @@ mod tests {
         let batch = shard(&[(0, 1)]).to_record_batch(2).project(&[0, 1]).unwrap();
         let error = Panel::from_record_batches(schema(), &[batch]).unwrap_err();
         assert!(matches!(error, PanelError::Shape { shard: 0, width: 2, .. }), "{error}");
-    }
-
-    #[test]
-    fn times_read_as_people_write_them() {
-        let day = 86_400_000_000;
-        assert_eq!(TimeKind::Date.format(day), "1970-01-02");
-        assert_eq!(TimeKind::Timestamp.format(day + 1_500_000), "1970-01-02 00:00:01.500");
-        assert_eq!(TimeKind::Integer.format(-3), "-3");
     }
 }

@@ -6,8 +6,9 @@
 //! `scaler.json`.
 
 use crate::{
-    panel::{ColumnKind, PanelSchema, TimeKind},
+    panel::{ColumnKind, PanelSchema},
     scaling::{ColumnScaling, Scaling},
+    time::TimeKind,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};

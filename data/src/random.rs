@@ -10,12 +10,14 @@ pub struct SplitMix64(u64);
 
 impl SplitMix64 {
     /// A sequence of its own for each seed.
+    #[inline]
     #[must_use]
     pub fn new(seed: u64) -> Self {
         SplitMix64(seed)
     }
 
     /// The next 64 bits.
+    #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

@@ -3,8 +3,8 @@
 //! Readers describe their table as a list of [`TableColumn`]s; [`Selection::choose`] applies the
 //! settings to it. Nothing here knows Arrow or PostgreSQL types.
 
-use crate::{LoadError, SourceSettings, nearest_name::nearest_name};
-use millstream_data::{ColumnKind, NamePattern};
+use crate::{LoadError, SourceSettings};
+use millstream_data::{ColumnKind, NamePattern, nearest_name};
 use std::collections::{HashMap, HashSet};
 
 /// What a column can be used for.

@@ -35,14 +35,12 @@ mod cache_damage;
 mod cache_folder;
 mod checksum;
 mod columns;
-mod decimal;
 mod error;
 mod files;
 mod filter;
 mod loader;
 mod manifest;
 mod mapped_file;
-mod nearest_name;
 mod order;
 mod progress;
 mod record_batch_rows;
@@ -55,8 +53,10 @@ mod shard_file;
 mod sources;
 mod table;
 mod text_number;
-mod time;
 mod utc_offsets;
+
+// Shared with normalize: what is said of times, numbers and names there holds here.
+use millstream_data::{decimal, time};
 
 pub use crate::{
     cache_damage::CacheDamage,

@@ -4,21 +4,21 @@
 //! rows then go to the [`RowStore`]; which columns are wanted was decided before.
 
 use crate::{
-    LoadError, decimal,
+    LoadError,
     filter::RowFilter,
-    rows::{RowStore, SeriesNames, panel_value},
+    rows::{RowStore, SeriesNames},
     text_number::parse_number,
-    time::{self, DAY},
     utc_offsets::{LineOf, UtcOffsets},
 };
 use arrow::{
     array::{Array, AsArray, RecordBatch, StringArray},
-    compute::cast,
-    datatypes::{
-        DataType, Decimal128Type, Float32Type, Float64Type, Int64Type, SchemaRef, TimeUnit,
-    },
+    datatypes::{DataType, SchemaRef},
+    error::ArrowError,
 };
-use millstream_data::TimeKind;
+use millstream_data::{
+    TimeKind,
+    table::{self, KeyError, ONE_SERIES, panel_value},
+};
 use std::{collections::HashMap, sync::Arc};
 
 /// Most rows to ask a reader for at a time: with a hundred features, a block stays within the L2
@@ -28,6 +28,9 @@ const BATCH_ROWS: usize = 2048;
 /// Most cells to ask a reader for at a time. A reader makes room for all of them at once, however
 /// few rows there are.
 const BATCH_CELLS: usize = 1 << 20;
+
+/// The settings that name series and time.
+const KEYS: &str = "source.series or source.time";
 
 /// Rows to ask a reader of so many columns for at a time.
 pub(crate) fn batch_rows(columns: usize) -> usize {
@@ -135,117 +138,28 @@ impl RecordBatchRows {
 
     fn names(&self, batch: &RecordBatch) -> Result<Option<StringArray>, LoadError> {
         let Some(name) = &self.columns.series else { return Ok(None) };
-        let column = self.key_column(batch, name)?;
-        if !is_series_key(column.data_type()) {
-            return Err(LoadError::KeyType {
-                place: self.place.clone(),
-                column: name.clone(),
-                key: "series",
-                found: column.data_type().to_string(),
-                expected: "text or integers",
-            });
-        }
-        let names = self.convert(name, column, &DataType::Utf8)?.as_string::<i32>().clone();
-        match names.iter().position(|name| name.is_none_or(str::is_empty)) {
-            Some(row) => Err(self.empty_key(name, row)),
-            None => Ok(Some(names)),
-        }
+        let column = self.column(batch, name, KEYS)?;
+        table::series_names(column).map(Some).map_err(|error| self.bad_key("series", name, error))
     }
 
     fn times(&mut self, batch: &RecordBatch) -> Result<Vec<i64>, LoadError> {
         let name = self.columns.time.clone();
-        let column = self.key_column(batch, &name)?;
-        let (times, kind) = match column.data_type() {
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-                self.parse_times(&name, column)?
-            }
-            _ => self.convert_times(&name, column)?,
-        };
+        let column = self.column(batch, &name, KEYS)?;
+        let (offsets, seen) = (&mut self.offsets, self.seen);
+        let found = table::times(column, |text, row| offsets.see(text, seen + row as u64));
+        let (times, kind) = found.map_err(|error| self.bad_key("time", &name, error))?;
         self.meet_kind(kind)?;
         Ok(times)
     }
 
-    fn convert_times(
-        &self,
-        name: &str,
-        column: &Arc<dyn Array>,
-    ) -> Result<(Vec<i64>, TimeKind), LoadError> {
-        let (kind, factor, divisor) = match column.data_type() {
-            DataType::Date32 => (TimeKind::Date, DAY, 1),
-            DataType::Date64 => (TimeKind::Date, 1_000, 1),
-            DataType::Timestamp(TimeUnit::Second, _) => (TimeKind::Timestamp, 1_000_000, 1),
-            DataType::Timestamp(TimeUnit::Millisecond, _) => (TimeKind::Timestamp, 1_000, 1),
-            DataType::Timestamp(TimeUnit::Microsecond, _) => (TimeKind::Timestamp, 1, 1),
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => (TimeKind::Timestamp, 1, 1_000),
-            kind if kind.is_integer() => (TimeKind::Integer, 1, 1),
-            other => {
-                return Err(LoadError::KeyType {
-                    place: self.place.clone(),
-                    column: name.to_owned(),
-                    key: "time",
-                    found: other.to_string(),
-                    expected: "a date, a timestamp, an integer or text in ISO form",
-                });
-            }
-        };
-        let raw = self.convert(name, column, &DataType::Int64)?;
-        let raw = raw.as_primitive::<Int64Type>();
-        let mut times = Vec::with_capacity(raw.len());
-        for row in 0..raw.len() {
-            let time = raw.is_valid(row).then(|| raw.value(row).checked_mul(factor)).flatten();
-            let time = time.map(|time| time.div_euclid(divisor));
-            let in_place = |time: &i64| kind != TimeKind::Date || time.rem_euclid(DAY) == 0;
-            times.push(time.filter(in_place).ok_or_else(|| LoadError::BadTime {
-                place: self.place.clone(),
-                row: self.row(row),
-                column: name.to_owned(),
-                value: format!("{:?} ({})", raw.value(row), column.data_type()),
-                expected: "a whole day for a date, and a time that fits 64 bits of microseconds",
-            })?);
-        }
-        Ok((times, kind))
-    }
-
-    fn parse_times(
-        &mut self,
-        name: &str,
-        column: &Arc<dyn Array>,
-    ) -> Result<(Vec<i64>, TimeKind), LoadError> {
-        let texts = self.convert(name, column, &DataType::Utf8)?;
-        let texts = texts.as_string::<i32>();
-        let mut times = Vec::with_capacity(texts.len());
-        let mut found: Option<TimeKind> = None;
-        for (row, text) in texts.iter().enumerate() {
-            let text = text.unwrap_or_default();
-            if text.trim().is_empty() {
-                return Err(self.empty_key(name, row));
-            }
-            let (time, kind) = time::parse(text).ok_or_else(|| LoadError::BadTime {
-                place: self.place.clone(),
-                row: self.row(row),
-                column: name.to_owned(),
-                value: format!("{text:?}"),
-                expected: time::EXPECTED,
-            })?;
-            found = Some(self.common_kind(found, kind)?);
-            self.offsets.see(text, self.seen + row as u64);
-            times.push(time);
-        }
-        Ok((times, found.expect("a batch with rows has times")))
-    }
-
     fn meet_kind(&mut self, kind: TimeKind) -> Result<(), LoadError> {
         if self.time_kind != Some(kind) {
-            let kind = self.common_kind(self.time_kind, kind)?;
+            let kind = TimeKind::common(self.time_kind, kind)
+                .ok_or_else(|| LoadError::mixed_times(&self.place, &self.columns.time))?;
             self.filter.check_kind(kind)?;
             self.time_kind = Some(kind);
         }
         Ok(())
-    }
-
-    fn common_kind(&self, known: Option<TimeKind>, kind: TimeKind) -> Result<TimeKind, LoadError> {
-        let (place, column) = (&self.place, &self.columns.time);
-        time::common_kind(known, kind).ok_or_else(|| LoadError::mixed_times(place, column))
     }
 
     fn fill_block(&mut self, batch: &RecordBatch) -> Result<(), LoadError> {
@@ -288,54 +202,22 @@ impl RecordBatchRows {
         column: &Arc<dyn Array>,
         cells: impl Iterator<Item = &'a mut f32>,
     ) -> Result<(), LoadError> {
-        let cells = cells.enumerate().filter(|(row, _)| column.is_valid(*row));
-        match column.data_type() {
-            DataType::Null => {}
-            DataType::Float32 => {
-                let values = column.as_primitive::<Float32Type>().values();
-                cells.for_each(|(row, cell)| *cell = panel_value(f64::from(values[row])));
-            }
-            DataType::Decimal128(_, scale) => {
-                let values = column.as_primitive::<Decimal128Type>().values();
-                for (row, cell) in cells {
-                    let size = decimal::nearest(values[row].unsigned_abs(), -i32::from(*scale));
-                    *cell = panel_value(if values[row] < 0 { -size } else { size });
-                }
-            }
-            DataType::Utf8 => {
-                let texts = column.as_string::<i32>();
-                for (row, cell) in cells {
-                    let text = texts.value(row);
-                    let number = parse_number(text, &self.columns.na).ok_or_else(|| {
-                        LoadError::BadNumber {
-                            place: self.place.clone(),
-                            row: self.number(row),
-                            column: name.to_owned(),
-                            value: text.to_owned(),
-                        }
-                    })?;
-                    *cell = panel_value(number);
-                }
-            }
-            _ => {
-                let values = self.convert(name, column, &DataType::Float64)?;
-                let values = values.as_primitive::<Float64Type>();
-                cells.for_each(|(row, cell)| *cell = panel_value(values.value(row)));
-            }
+        if *column.data_type() != DataType::Utf8 {
+            return table::fill_numbers(column, cells).map_err(|source| self.unread(name, source));
+        }
+        let texts = column.as_string::<i32>();
+        for (row, cell) in cells.enumerate().filter(|(row, _)| texts.is_valid(*row)) {
+            let text = texts.value(row);
+            let number =
+                parse_number(text, &self.columns.na).ok_or_else(|| LoadError::BadNumber {
+                    place: self.place.clone(),
+                    row: self.number(row),
+                    column: name.to_owned(),
+                    value: text.to_owned(),
+                })?;
+            *cell = panel_value(number);
         }
         Ok(())
-    }
-
-    fn key_column<'a>(
-        &self,
-        batch: &'a RecordBatch,
-        name: &str,
-    ) -> Result<&'a Arc<dyn Array>, LoadError> {
-        let column = self.column(batch, name, "source.series or source.time")?;
-        match (0..column.len()).find(|row| column.is_null(*row)) {
-            Some(row) => Err(self.empty_key(name, row)),
-            None => Ok(column),
-        }
     }
 
     fn column<'a>(
@@ -359,26 +241,24 @@ impl RecordBatchRows {
         }
     }
 
-    fn convert(
-        &self,
-        name: &str,
-        column: &Arc<dyn Array>,
-        to: &DataType,
-    ) -> Result<Arc<dyn Array>, LoadError> {
-        if column.data_type() == to {
-            return Ok(Arc::clone(column));
-        }
-        let (place, column_name) = (&self.place, name);
-        cast(column, to).map_err(|source| LoadError::Convert {
-            place: place.clone(),
-            column: column_name.to_owned(),
-            source,
-        })
+    fn unread(&self, name: &str, source: ArrowError) -> LoadError {
+        LoadError::Convert { place: self.place.clone(), column: name.to_owned(), source }
     }
 
-    fn empty_key(&self, name: &str, row: usize) -> LoadError {
-        let (place, row) = (self.place.clone(), self.row(row));
-        LoadError::EmptyKey { place, row, column: name.to_owned() }
+    /// What is wrong with a series or a time, and where.
+    fn bad_key(&self, key: &'static str, name: &str, error: KeyError) -> LoadError {
+        let (place, column) = (self.place.clone(), name.to_owned());
+        match error {
+            KeyError::Type { found, expected } => {
+                LoadError::KeyType { place, column, key, found, expected }
+            }
+            KeyError::Empty { row } => LoadError::EmptyKey { place, row: self.row(row), column },
+            KeyError::Time { row, value, expected } => {
+                LoadError::BadTime { place, row: self.row(row), column, value, expected }
+            }
+            KeyError::MixedTimes => LoadError::mixed_times(&place, name),
+            KeyError::Convert(source) => self.unread(name, source),
+        }
     }
 
     fn row(&self, row: usize) -> String {
@@ -387,17 +267,5 @@ impl RecordBatchRows {
 
     fn number(&self, row: usize) -> u64 {
         self.seen + row as u64 + 1
-    }
-}
-
-/// What the only series is called when a table has no series column.
-pub(crate) const ONE_SERIES: &str = "series";
-
-/// Whether a type can name series.
-fn is_series_key(kind: &DataType) -> bool {
-    match kind {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
-        DataType::Dictionary(_, values) => is_series_key(values),
-        other => other.is_integer(),
     }
 }

@@ -3,7 +3,8 @@
 //! They are kept in the cache's manifest and said again whenever the panel is opened. What happened
 //! on the way to the rows, to a connection for one, is said once and not kept.
 
-use crate::{LoadError, SourceSettings, filter::RowFilter, nearest_name::nearest_name};
+use crate::{LoadError, SourceSettings, filter::RowFilter};
+use millstream_data::nearest_name;
 use millstream_stage::Warnings;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;

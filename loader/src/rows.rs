@@ -202,12 +202,6 @@ impl SeriesNames {
     }
 }
 
-/// A number as the panel keeps it: rounded to the nearest `f32`, with one NaN for "missing", so
-/// that equal tables have equal bits.
-pub(crate) fn panel_value(number: f64) -> f32 {
-    if number.is_nan() { f32::NAN } else { number as f32 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

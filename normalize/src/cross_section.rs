@@ -3,7 +3,7 @@
 //! The time → rows index is made once per panel. A missing value stays missing and does not count
 //! for the others. Nothing here looks at another time, so nothing of the future reaches a row.
 
-use crate::moments::is_known;
+use crate::moments::{is_known, mean_and_deviation};
 use millstream_data::{ColumnScaling, CrossSection, Panel, Shard};
 use rayon::prelude::*;
 use std::{borrow::Cow, ops::Range};
@@ -83,10 +83,8 @@ fn rank(values: &mut [f32], order: &mut Vec<usize>) {
 
 /// Distances from the mean in standard deviations; 0 where all are equal.
 fn zscore(values: &mut [f32]) {
-    let known = || values.iter().filter(|x| is_known(**x)).map(|x| f64::from(*x));
-    let count = known().count() as f64;
-    let mean = known().sum::<f64>() / count;
-    let deviation = (known().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count).sqrt();
+    let known = values.iter().filter(|x| is_known(**x)).map(|x| f64::from(*x));
+    let (mean, deviation) = mean_and_deviation(known);
     // Rounding can leave a spread where there is none.
     let spread = deviation > f64::from(f32::EPSILON) * mean.abs();
     for x in values {

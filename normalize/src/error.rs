@@ -1,7 +1,6 @@
 //! Why a panel cannot be turned into batches.
 
-use crate::listing::list;
-use millstream_data::{Bytes, NameError, PanelError, SameName};
+use millstream_data::{Bytes, NameError, SameName, column_hint, list_names};
 use millstream_stage::NoThreads;
 use std::error::Error;
 
@@ -13,7 +12,7 @@ pub enum NormalizeError {
     #[error("the panel has no rows; check the source's filters")]
     EmptyPanel,
     /// A target column is not in the panel.
-    #[error("target.columns names {column:?}, which the data does not have; {}", nearest(.column, .columns))]
+    #[error("target.columns names {column:?}, which the data does not have; {}", column_hint(.column, .columns))]
     UnknownTarget {
         /// The column asked for.
         column: String,
@@ -29,7 +28,7 @@ pub enum NormalizeError {
     /// A target has no value at all.
     #[error(
         "target {column:?} has no value in any of the {rows} rows; {}",
-        if .columns.is_empty() { "no column has one".to_owned() } else { format!("columns with values: {}", list(.columns, SHOWN)) }
+        if .columns.is_empty() { "no column has one".to_owned() } else { format!("columns with values: {}", list_names(.columns, SHOWN)) }
     )]
     EmptyTarget {
         /// The column.
@@ -40,7 +39,7 @@ pub enum NormalizeError {
         columns: Vec<String>,
     },
     /// A model expects a column that the panel does not have.
-    #[error("the model was trained on column {column:?}, which the data does not have; {}", nearest(.column, .columns))]
+    #[error("the model was trained on column {column:?}, which the data does not have; {}", column_hint(.column, .columns))]
     MissingFeature {
         /// The column the model expects.
         column: String,
@@ -54,7 +53,7 @@ pub enum NormalizeError {
         segment: String,
     },
     /// The segment column is not in the panel.
-    #[error("window.segment is {column:?}, which the data does not have; {}", nearest(.column, .columns))]
+    #[error("window.segment is {column:?}, which the data does not have; {}", column_hint(.column, .columns))]
     UnknownSegment {
         /// The column asked for.
         column: String,
@@ -62,7 +61,7 @@ pub enum NormalizeError {
         columns: Vec<String>,
     },
     /// The reference column is not in the panel.
-    #[error("scale.reference is {column:?}, which is none of \"none\", \"first\", \"last\" and no column of the data; {}", nearest(.column, .columns))]
+    #[error("scale.reference is {column:?}, which is none of \"none\", \"first\", \"last\" and no column of the data; {}", column_hint(.column, .columns))]
     UnknownReference {
         /// The column asked for.
         column: String,
@@ -94,7 +93,7 @@ pub enum NormalizeError {
         reason: &'static str,
     },
     /// A group names no column.
-    #[error("scale.groups entry {group} names {glob:?}, which matches no column; {}", nearest(.glob, .columns))]
+    #[error("scale.groups entry {group} names {glob:?}, which matches no column; {}", column_hint(.glob, .columns))]
     EmptyGroup {
         /// Position of the group, from 1.
         group: usize,
@@ -243,7 +242,7 @@ pub enum NormalizeError {
     /// None of the series to forecast is there.
     #[error(
         "none of the series {} is in the data; it has {}",
-        list(.asked, SHOWN), list(.there, SHOWN)
+        list_names(.asked, SHOWN), list_names(.there, SHOWN)
     )]
     NoSuchSeries {
         /// The series asked for.
@@ -305,27 +304,6 @@ pub enum NormalizeError {
         /// How many ranks there are.
         ranks: usize,
     },
-    /// A table does not have a column.
-    #[error("the table has no column {column:?}; {}", nearest(.column, .columns))]
-    UnknownColumn {
-        /// The column asked for.
-        column: String,
-        /// The columns there are.
-        columns: Vec<String>,
-    },
-    /// A column does not say when a row was.
-    #[error(
-        "column {column:?} is no time: {found}; use a date, a timestamp or an integer without nulls"
-    )]
-    NotATime {
-        /// The column.
-        column: String,
-        /// What is there.
-        found: String,
-    },
-    /// Arrow cannot read a table.
-    #[error("cannot read the table")]
-    Table(#[source] arrow::error::ArrowError),
     /// More than fits in memory.
     #[error("{what} takes {needed} of memory, and {free} are free; {instead}")]
     NoRoom {
@@ -344,25 +322,10 @@ pub enum NormalizeError {
     /// The batch slots could not be made.
     #[error("cannot make the batch slots")]
     Slots(#[source] Box<dyn Error + Send + Sync>),
-    /// Record batches that are no panel.
-    #[error("not a panel")]
-    Panel(#[source] PanelError),
 }
 
 /// Names that a message lists.
 const SHOWN: usize = 12;
-
-/// The column most like the one asked for, or else what there is.
-fn nearest(asked: &str, columns: &[String]) -> String {
-    let likeness = |name: &&String| strsim::jaro_winkler(asked, name);
-    let best = columns.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    match best {
-        Some(best) if likeness(&best) > 0.8 => {
-            format!("did you mean {best:?}? It has {}", list(columns, SHOWN))
-        }
-        _ => format!("it has {}", list(columns, SHOWN)),
-    }
-}
 
 fn rows(count: usize) -> String {
     if count == 1 { "1 row".to_owned() } else { count.to_string() }

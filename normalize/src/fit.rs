@@ -11,7 +11,6 @@ use crate::{
     cross_section::crossed,
     error::NormalizeError,
     labels::Labels,
-    listing::list,
     moments::{Moments, Pass, is_known},
     panel_rows::{self, PanelRows, SeriesRows},
     quantiles::fit_values,
@@ -22,11 +21,12 @@ use crate::{
 };
 use millstream_data::{
     ColumnScaling, CrossSection, DataSchema, Fit, Panel, Scaling, SeriesFits, TargetKind,
+    list_names,
 };
 use rayon::prelude::*;
 
 /// What to fit.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct FitSettings {
     /// What to forecast.
     pub target: TargetSettings,
@@ -355,7 +355,7 @@ fn warnings(scaling: &Scaling, features: &[ColumnFit], targets: &[Spread]) -> Ve
                 named.push(name);
             }
         }
-        (!named.is_empty()).then(|| format!("{}: {text}", list(&named, 8)))
+        (!named.is_empty()).then(|| format!("{}: {text}", list_names(&named, 8)))
     };
     [
         line(Spread::Constant, "constant over the training rows; kept, scaled to 0 there"),

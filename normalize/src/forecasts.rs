@@ -4,7 +4,6 @@
 
 use crate::{
     error::NormalizeError,
-    listing::list,
     moments::is_known,
     panel_rows::PanelRows,
     rows::Rows,
@@ -12,7 +11,7 @@ use crate::{
     stage::ForecastTimes,
     windows::{Shape, WindowIndex},
 };
-use millstream_data::{DataSchema, Panel, Scaling, WindowCounts};
+use millstream_data::{DataSchema, Panel, Scaling, WindowCounts, list_names};
 
 /// What is to be forecast.
 pub(crate) struct Forecasts<'a> {
@@ -51,7 +50,7 @@ pub(crate) fn without_own_scale(
     Some(format!(
         "scale.per = \"series\", but {} series had no rows to learn from and are scaled as their columns are: {}",
         unseen.len(),
-        list(&unseen, LISTED)
+        list_names(&unseen, LISTED)
     ))
 }
 
@@ -66,7 +65,7 @@ fn without_value(panel: &Panel, scaling: &Scaling) -> Option<String> {
     let inputs = scaling.features.iter().map(|column| column.name.as_str());
     let empty: Vec<&str> = inputs.filter(is_empty).collect();
     (!empty.is_empty()).then(|| {
-        let columns = list(&empty, LISTED);
+        let columns = list_names(&empty, LISTED);
         format!("{columns}: no value in any row, though the model is shown it; forecasts are made without")
     })
 }

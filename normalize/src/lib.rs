@@ -1,21 +1,13 @@
 //! Leak-proof splits, fitted scalers, and shuffled windows copied into reusable batch slots.
 //!
-//! [`Normalize`] is the stage: it takes a [`Panel`](millstream_data::Panel), draws the split
-//! ([`Split`]), fits the scalers on training rows only ([`fit`]), scales every row once ([`Rows`]),
-//! numbers the windows ([`WindowIndex`]), shares them out among batches ([`Batches`]) and fills one
-//! slot after another ([`Filler`]), tagged (epoch, phase, index), so that the stream never pauses
-//! between epochs or for validation.
-//!
-//! Each piece can be used alone; none needs libtorch, a GPU or a database:
+//! [`TrainingData`] is the short way: a [`Panel`](millstream_data::Panel) and settings in, iterators
+//! over filled batches out.
 //!
 //! ```
 //! use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
-//! use millstream_normalize::{
-//!     Batches, Filler, FitSettings, Fitted, Rank, Rows, Shape, Split, SplitSettings,
-//!     TargetSettings, TrainingOrder, WindowIndex, WindowOrder, WindowSettings, fit, panel_of,
-//! };
-//! use millstream_data::BatchSlot;
-//! use std::{num::NonZeroUsize, sync::Arc};
+//! use millstream_data::Panel;
+//! use millstream_normalize::{TrainingData, TrainingSettings};
+//! use std::sync::Arc;
 //!
 //! // One series of 100 rows with two columns.
 //! let column = |of: fn(f64) -> f64| {
@@ -26,30 +18,33 @@
 //!     ("x", column(f64::sin)),
 //!     ("y", column(f64::sqrt)),
 //! ])?;
-//! let panel = panel_of(&[table], None, "t")?;
+//! let panel = Panel::from_table(&[table], None, "t")?;
 //!
-//! let settings = FitSettings {
-//!     target: TargetSettings { columns: vec!["y".into()], ..Default::default() },
-//!     window: WindowSettings { lookback: NonZeroUsize::new(10).unwrap(), ..Default::default() },
-//!     ..Default::default()
-//! };
-//! let split = Split::new(&panel, &SplitSettings::default())?;
-//! let Fitted { schema, scaling, .. } = fit(&panel, split.train(), &settings)?;
-//! let rows = Rows::new(&panel, &schema, &scaling)?;
-//! let shape = Shape::of(&schema, &settings.window);
-//! let train = WindowIndex::labelled(&rows, shape, split.train().part());
-//! assert_eq!(train.len(), 60); // 70 training rows; the first 10 have nothing before them
-//!
-//! let epoch = TrainingOrder { order: WindowOrder::Global, drop_last: false, seed: 42, epoch: 1 };
-//! let batches = Batches::training(&rows, &train, 32, Rank::ALONE, epoch)?;
-//! let mut filler = Filler::new(&rows, shape, schema.padding, 32);
-//! let mut slot = BatchSlot::on_heap(filler.layout());
-//! filler.fill(&mut slot, &rows, &train, &batches, 0);
-//! assert_eq!(slot.rows(), 32);
+//! let mut settings = TrainingSettings { batch_size: 32.try_into()?, ..Default::default() };
+//! settings.fit.target.columns = vec!["y".into()];
+//! settings.fit.window.lookback = 10.try_into()?;
+//! let mut data = TrainingData::new(&panel, &settings)?;
+//! assert_eq!(data.plan().windows.train, 60); // 70 training rows; the first 10 show too little
+//! for epoch in 1..=3 {
+//!     for batch in data.train(epoch) {
+//!         let [rows, lookback, features] = batch.inputs_shape();
+//!         assert_eq!(batch.inputs().len(), rows * lookback * features);
+//!         assert_eq!((batch.targets_shape(), batch.times().len()), ([rows, 1, 1], rows));
+//!     }
+//!     assert_eq!(data.validation().map(|batch| batch.rows()).sum::<usize>(), 15);
+//! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! [`Normalize`] is the stage: in a line it fills batches ahead of who consumes them, tagged (epoch,
+//! phase, index), so that the stream never pauses between epochs or for validation. Both do the same:
+//! draw the split ([`Split`]), fit the scalers on training rows only ([`fit`]), scale every row once
+//! ([`Rows`]), number the windows ([`WindowIndex`]), share them out among batches ([`Batches`]) and
+//! fill one slot after another ([`Filler`]). Each of these pieces can be used alone; none needs
+//! libtorch, a GPU or a database.
 
 mod apply;
+mod batch_maker;
 mod batches;
 mod between;
 mod column_fit;
@@ -64,7 +59,6 @@ mod folds;
 mod forecasts;
 mod huge_pages;
 mod labels;
-mod listing;
 mod moments;
 mod panel_rows;
 mod passes;
@@ -80,7 +74,7 @@ mod settings;
 mod shuffle;
 mod split;
 mod stage;
-mod table;
+mod training_data;
 mod windows;
 mod with_avx2;
 
@@ -96,8 +90,8 @@ pub use crate::{
         SplitSettings, TargetSettings, Walk, WindowOrder, WindowSettings,
     },
     shuffle::Shuffle,
-    split::{Part, Span, Split, TrainSplit, parse_time},
+    split::{Part, Span, Split, TrainSplit},
     stage::{ForecastTimes, MakeSlots, Normalize, NormalizeSettings, Purpose, Resume},
-    table::panel_of,
+    training_data::{BatchIter, TrainingData, TrainingSettings},
     windows::{LeftOut, Shape, Window, WindowIndex},
 };

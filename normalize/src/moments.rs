@@ -5,6 +5,7 @@
 //! pass over the data is all it takes.
 
 use crate::{panel_rows::PanelRows, with_avx2::with_avx2};
+use millstream_data::Curve;
 use std::ops::Range;
 
 /// Rows summed as one chunk. Part of the result's definition: changing it changes last bits.
@@ -108,9 +109,9 @@ fn column(rows: &[f32], column: usize, width: usize) -> impl Iterator<Item = f32
     rows.iter().skip(column).step_by(width).copied()
 }
 
-/// What [`Curve::Log1p`](millstream_data::Curve) is, rounded to f32 as applying it does.
-fn log1p(x: f32) -> f32 {
-    (f64::from(x).signum() * f64::from(x).abs().ln_1p()) as f32
+/// The logarithm of a value, rounded to f32 as applying it does.
+pub(crate) fn log1p(x: f32) -> f32 {
+    Curve::Log1p.apply(f64::from(x)) as f32
 }
 
 impl Moments {
@@ -223,6 +224,17 @@ with_avx2! {
             }
         }
     }
+}
+
+/// Mean and standard deviation of values that are at hand as a list, in two looks at it: those of a
+/// time, of a series, of collected labels. [`Moments`] are of whole columns, whose rows are looked at
+/// once; the two agree but for last bits. A fit is by the one or the other for good: a run that goes on
+/// must find the numbers it began with.
+pub(crate) fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let count = values.clone().count() as f64;
+    let mean = values.clone().sum::<f64>() / count;
+    let squares: f64 = values.map(|x| (x - mean) * (x - mean)).sum();
+    (mean, (squares / count).sqrt())
 }
 
 /// Whether a value is there. Infinities are no numbers to learn from either.

@@ -6,6 +6,7 @@ use crate::{
     between::{Between, empty_parts},
     contract::check_panel,
     error::NormalizeError,
+    fill::Filler,
     fit::{FitSettings, Fitted, fit},
     forecasts::{Forecasts, set_test_part, without_own_scale},
     panel_rows,
@@ -17,8 +18,7 @@ use crate::{
     stage::{NormalizeSettings, Purpose},
     windows::{LeftOut, Shape, WindowIndex},
 };
-use millstream_data::{Panel, Plan, WindowCounts};
-use millstream_stage::Next;
+use millstream_data::{BatchLayout, Panel, Plan, WindowCounts};
 use std::sync::Arc;
 
 /// A panel made ready.
@@ -34,22 +34,32 @@ pub(crate) struct Prepared {
 type Ready = Result<Option<Prepared>, NormalizeError>;
 
 impl Prepared {
-    /// Makes a panel ready for the next stage, and gives up between two pieces of the work when that
-    /// is gone.
-    pub(crate) fn new(panel: &Panel, settings: &NormalizeSettings, next: Next<'_>) -> Ready {
+    /// Makes a panel ready, and gives up between two pieces of the work when it is called off.
+    ///
+    /// Runs on the rayon pool it is called in.
+    pub(crate) fn new(
+        panel: &Panel,
+        settings: &NormalizeSettings,
+        is_called_off: &dyn Fn() -> bool,
+    ) -> Ready {
         if panel.row_count() == 0 {
             return Err(NormalizeError::EmptyPanel);
         }
         match &settings.purpose {
             Purpose::Train { split, epochs, seed, resume } => {
                 let course = Course { epochs: *epochs, seed: *seed, resume: *resume };
-                Prepared::to_train(panel, settings, split, course, next)
+                Prepared::to_train(panel, settings, split, course, is_called_off)
             }
             Purpose::Predict { schema, scaling, times, series } => {
                 let forecasts = Forecasts { schema, scaling, times: *times, series };
-                Prepared::to_predict(panel, settings, &forecasts, next)
+                Prepared::to_predict(panel, settings, &forecasts, is_called_off)
             }
         }
+    }
+
+    /// The layout of the slots that hold its batches.
+    pub(crate) fn layout(&self) -> BatchLayout {
+        Filler::layout_of(&self.rows, self.shape, self.plan.batch_size)
     }
 
     fn to_train(
@@ -57,22 +67,22 @@ impl Prepared {
         settings: &NormalizeSettings,
         parts: &SplitSettings,
         course: Course,
-        next: Next<'_>,
+        is_called_off: &dyn Fn() -> bool,
     ) -> Ready {
         let NormalizeSettings { fit: wanted, batch_size, rank, .. } = settings;
         let split = Split::new(panel, parts)?;
         long_enough(panel, wanted, &split)?;
         Copied::to_train(panel, wanted).check_room()?;
-        if next.is_gone() {
+        if is_called_off() {
             return Ok(None);
         }
         let Fitted { mut schema, scaling, mut warnings } = fit(panel, split.train(), wanted)?;
         set_test_part(&mut schema, &split.test, &panel.schema().series);
-        if next.is_gone() {
+        if is_called_off() {
             return Ok(None);
         }
         let rows = Rows::new(panel, &schema, &scaling)?;
-        if next.is_gone() {
+        if is_called_off() {
             return Ok(None);
         }
         let shape = Shape::of(&schema, &wanted.window);
@@ -107,12 +117,12 @@ impl Prepared {
         panel: &Panel,
         settings: &NormalizeSettings,
         forecasts: &Forecasts<'_>,
-        next: Next<'_>,
+        is_called_off: &dyn Fn() -> bool,
     ) -> Ready {
         let Forecasts { schema, scaling, .. } = *forecasts;
         check_panel(panel.schema(), schema)?;
         Copied::to_predict(panel, schema, scaling).check_room()?;
-        if next.is_gone() {
+        if is_called_off() {
             return Ok(None);
         }
         let rows = Rows::new(panel, schema, scaling)?;

@@ -2,6 +2,7 @@
 
 use crate::{
     column_fit::{ColumnFit, Spread},
+    moments::{log1p, mean_and_deviation},
     settings::ScaleMethod,
 };
 use millstream_data::Curve;
@@ -28,7 +29,7 @@ pub(crate) fn fit_values(method: ScaleMethod, values: &mut [f32]) -> ColumnFit {
             ColumnFit::affine(Curve::Linear, min.into(), f64::from(max) - f64::from(min), mean)
         }
         ScaleMethod::Log1p => {
-            let logs = values.iter().map(|x| f64::from(Curve::Log1p.apply(f64::from(*x)) as f32));
+            let logs = values.iter().map(|x| f64::from(log1p(*x)));
             let (offset, scale) = mean_and_deviation(logs);
             ColumnFit::affine(Curve::Log1p, offset, scale, mean)
         }
@@ -62,13 +63,6 @@ fn quantile(sorted: &[f32], part: usize, parts: usize) -> f64 {
         return below;
     }
     below + (f64::from(sorted[at + 1]) - below) * (rest / parts as f64)
-}
-
-fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
-    let count = values.clone().count() as f64;
-    let mean = values.clone().sum::<f64>() / count;
-    let squares: f64 = values.map(|x| (x - mean) * (x - mean)).sum();
-    (mean, (squares / count).sqrt())
 }
 
 #[cfg(test)]

@@ -5,12 +5,11 @@
 //! is taken from it. Neither is refused, since nobody here knows which changes matter; both are said.
 
 use crate::{
-    listing::list,
     moments::is_known,
     panel_rows::{self, PanelRows, SeriesRows},
 };
 use millstream_data::{
-    ColumnScaling, CrossSection, Fit, Panel, Reference, Scaling, SeriesFits, TargetKind,
+    ColumnScaling, CrossSection, Fit, Panel, Reference, Scaling, SeriesFits, TargetKind, list_names,
 };
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -91,12 +90,12 @@ pub(crate) fn lost_changes(panel: &Panel, scaling: &Scaling, kind: TargetKind) -
     let names = panel.schema();
     let line = |((kind, codes), columns): ((Lost, Vec<u32>), Vec<usize>)| {
         let columns =
-            list(&columns.iter().map(|at| &names.columns[*at]).collect::<Vec<_>>(), LISTED);
+            list_names(&columns.iter().map(|at| &names.columns[*at]).collect::<Vec<_>>(), LISTED);
         let which = match names.series_column {
             None => String::new(),
             Some(_) => {
                 let of: Vec<_> = codes.iter().map(|code| &names.series[*code as usize]).collect();
-                format!(" in {} of {} series ({})", of.len(), series.len(), list(&of, LISTED))
+                format!(" in {} of {} series ({})", of.len(), series.len(), list_names(&of, LISTED))
             }
         };
         match kind {
@@ -257,7 +256,7 @@ mod tests {
             ("day", Arc::new(Int64Array::from_iter_values(rows.iter().map(|(_, t)| *t))) as _),
             ("y", Arc::new(Float64Array::from_iter_values(y)) as _),
         ]);
-        crate::panel_of(&[batch.unwrap()], Some("symbol"), "day").unwrap()
+        Panel::from_table(&[batch.unwrap()], Some("symbol"), "day").unwrap()
     }
 
     fn check(levels: [f64; 2], change: f64, per: ScalePer, expected: &[&str]) {

@@ -4,6 +4,8 @@
 //! inside (at most four tries on average). It needs no memory, seeks in O(1), and does not depend
 //! on threads or ranks, so a resumed run needs only (seed, epoch, position).
 
+use millstream_data::SplitMix64;
+
 /// Rounds of the network. Four make it statistically sound; two more are cheap.
 const ROUNDS: usize = 6;
 
@@ -54,12 +56,8 @@ impl Shuffle {
     }
 }
 
-/// The finaliser of SplitMix64.
 fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
+    SplitMix64::new(value).bits()
 }
 
 #[cfg(test)]

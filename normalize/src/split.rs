@@ -10,12 +10,7 @@ use crate::{
     folds,
     settings::{SplitBy, SplitSettings},
 };
-use arrow::{
-    array::timezone::Tz,
-    compute::kernels::cast_utils::{Parser, string_to_datetime},
-    datatypes::Int64Type,
-};
-use millstream_data::{Panel, PanelSchema, Shard, TimeKind};
+use millstream_data::{Panel, PanelSchema, Shard};
 use rayon::slice::ParallelSliceMut;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -180,7 +175,7 @@ impl Split {
         let kind = panel.schema().time_kind;
         let parse = |key, text: &Option<String>| match text {
             None => Ok(None),
-            Some(text) => parse_time(kind, text).map(Some).ok_or_else(|| {
+            Some(text) => kind.parse(text).map(Some).ok_or_else(|| {
                 let (value, example) = (text.clone(), kind.format(last));
                 NormalizeError::BorderFormat { key, value, example }
             }),
@@ -265,45 +260,6 @@ impl Split {
     }
 }
 
-/// Reads a time as `kind` writes it.
-#[must_use]
-pub fn parse_time(kind: TimeKind, text: &str) -> Option<i64> {
-    match kind {
-        TimeKind::Integer => Int64Type::parse(text),
-        TimeKind::Date | TimeKind::Timestamp => {
-            // By way of nanoseconds it would end in 2262.
-            let utc: Tz = "+00:00".parse().ok()?;
-            let near = |text: &str| string_to_datetime(&utc, text).ok();
-            match near(text) {
-                Some(moment) => Some(moment.timestamp_micros()),
-                None => far_year(text, |text| near(text).map(|moment| moment.timestamp_micros())),
-            }
-        }
-    }
-}
-
-/// Reads a time of a year before 0 or after 9999, written with its sign as [`TimeKind::format`] does
-/// it: the calendar repeats itself every 400 years. What is beyond that is written in microseconds.
-fn far_year(text: &str, near: impl Fn(&str) -> Option<i64>) -> Option<i64> {
-    const CYCLE_YEARS: i64 = 400;
-    const CYCLE_MICROS: i64 = 146_097 * 86_400_000_000;
-    // The years of the library that writes times end in 262142.
-    const UNWRITTEN: u64 = 8_200_000_000_000_000_000;
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let Some((year, rest)) = digits.split_once('-') else {
-        return text.parse::<i64>().ok().filter(|micros| micros.unsigned_abs() > UNWRITTEN);
-    };
-    // A year of two digits is a mistake.
-    if year.len() < if digits == text { 5 } else { 4 } {
-        return None;
-    }
-    let year: i64 = year.parse().ok()?;
-    let year = if text.starts_with('-') { -year } else { year };
-    let like = 2000 + year.rem_euclid(CYCLE_YEARS);
-    let cycles = (year - like).div_euclid(CYCLE_YEARS);
-    near(&format!("{like}-{rest}"))?.checked_add(cycles.checked_mul(CYCLE_MICROS)?)
-}
-
 pub(crate) fn distinct_times(panel: &Panel) -> Vec<i64> {
     let mut times: Vec<i64> = panel.shards().iter().flat_map(Shard::times).copied().collect();
     times.par_sort_unstable();
@@ -314,7 +270,7 @@ pub(crate) fn distinct_times(panel: &Panel) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_data::PanelSchema;
+    use millstream_data::TimeKind;
     use std::sync::Arc;
 
     const DAY: i64 = 86_400_000_000;
@@ -359,29 +315,6 @@ mod tests {
         };
         check(&dates, [4, 4, 6, 6, 8]);
         check(&SplitSettings { train: 1.0, validation: 0.0, ..shares }, [99, 99, 99, 99, 99]);
-    }
-
-    #[test]
-    fn times_of_all_centuries_are_read() {
-        let check = |text: &str, expected: &str| {
-            let time = parse_time(TimeKind::Date, text).unwrap();
-            assert_eq!(TimeKind::Date.format(time), expected);
-        };
-        check("1500-01-01", "1500-01-01");
-        check("2020-02-29 00:00:00", "2020-02-29");
-        check("9999-12-31", "9999-12-31");
-        check("+10000-02-29", "+10000-02-29");
-        check("+262000-12-31 00:00:00", "+262000-12-31");
-        check("-0001-03-01", "-0001-03-01");
-        let unwritten = TimeKind::Date.format(i64::MAX / DAY * DAY);
-        check(&unwritten, &unwritten);
-        check("12345-01-01", "+12345-01-01");
-        assert_eq!(parse_time(TimeKind::Date, "99-01-01"), None);
-        assert_eq!(parse_time(TimeKind::Date, "+99999999-01-01"), None);
-        assert_eq!(parse_time(TimeKind::Date, "-7"), None);
-        assert_eq!(parse_time(TimeKind::Timestamp, "1970-01-02 00:00:01.5"), Some(DAY + 1_500_000));
-        assert_eq!(parse_time(TimeKind::Integer, "-7"), Some(-7));
-        assert_eq!(parse_time(TimeKind::Date, "soon"), None);
     }
 
     fn check_refused(settings: &SplitSettings, expected: &str) {

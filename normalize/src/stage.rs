@@ -1,12 +1,12 @@
 //! The normalize stage: a panel in, every epoch's batches out.
 
 use crate::{
-    batches::Rank, error::NormalizeError, fill::Filler, fit::FitSettings, passes::Pass,
+    batch_maker::BatchMaker, batches::Rank, error::NormalizeError, fit::FitSettings,
     prepare::Prepared, settings::SplitSettings, split::Span,
 };
-use millstream_data::{BatchLayout, BatchSlot, DataSchema, Panel, Phase, Scaling};
+use millstream_data::{BatchLayout, BatchSlot, DataSchema, Panel, Scaling};
 use millstream_stage::{Emit, Flow, Lease, Pool, Stage, thread_pool_here};
-use std::{error::Error, num::NonZeroUsize, sync::Arc};
+use std::{error::Error, num::NonZeroUsize};
 
 /// What the stage makes of a panel.
 #[derive(Debug, Clone)]
@@ -108,41 +108,24 @@ impl Stage for Normalize {
         // This thread fills too, while it has nothing to send.
         let pool = thread_pool_here("normalize", self.settings.threads)?;
         let next = emit.next();
-        let prepared = pool.install(|| Prepared::new(&panel, &self.settings, next))?;
+        let prepared =
+            pool.install(|| Prepared::new(&panel, &self.settings, &|| next.is_gone()))?;
         let Some(prepared) = prepared else { return Ok(Flow::Stop) };
         // The scaled copy is all that is needed from here on; a memory-mapped panel gives its
         // pages back.
         drop(panel);
-        let Prepared { rows, shape, plan, indexes, passes } = prepared;
         let make_slots = self.make_slots.take().expect("a line loads one panel");
         // Slots first: whoever makes them knows whether there is room for batches of this size.
-        let layout = Filler::layout_of(&rows, shape, plan.batch_size);
-        let slots = make_slots(layout).map_err(NormalizeError::Slots)?;
-        let mut filler = Filler::new(&rows, shape, plan.schema.padding, plan.batch_size);
-        let mut next = passes.first(&plan);
-        let mut pass: Option<Pass> = None;
+        let slots = make_slots(prepared.layout()).map_err(NormalizeError::Slots)?;
+        let mut maker = BatchMaker::new(prepared);
+        let mut next = maker.first();
         while let Some(tag) = next {
-            let pass = match pass.take() {
-                Some(current) if current.holds(tag) => pass.insert(current),
-                _ => pass.insert(passes.pass(tag, &rows, &indexes)),
-            };
-            let (index, batches) = (&indexes[pass.index], &pass.batches);
             let Some(mut slot) = emit.take(&slots) else { return Ok(Flow::Stop) };
-            tracing::trace_span!("fill").in_scope(|| {
-                pool.install(|| filler.fill(&mut slot, &rows, index, batches, tag.index));
-            });
-            if tag.phase != Phase::Train {
-                filler.note_outcomes(&mut slot, &rows, index, batches, tag.index);
-            }
-            if tag.phase == Phase::Predict {
-                filler.target_times(&mut slot, &rows, index, batches, tag.index);
-            }
-            slot.meta.tag = Some(tag);
-            slot.meta.plan = Some(Arc::clone(&plan));
+            tracing::trace_span!("fill").in_scope(|| pool.install(|| maker.make(tag, &mut slot)));
             if emit.send(slot) == Flow::Stop {
                 return Ok(Flow::Stop);
             }
-            next = plan.after(tag);
+            next = maker.plan().after(tag);
         }
         Ok(Flow::Continue)
     }

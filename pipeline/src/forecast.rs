@@ -16,9 +16,7 @@ use crate::{
 use millstream_data::{CrossSection, DataSchema, Scaling};
 use millstream_loader::Refresh;
 use millstream_model::{Architecture, ModelDescription, ModelError, built_in};
-use millstream_normalize::{
-    ForecastTimes, Normalize, NormalizeSettings, Purpose, Rank, Span, parse_time,
-};
+use millstream_normalize::{ForecastTimes, Normalize, NormalizeSettings, Purpose, Rank, Span};
 use millstream_predictor::{Contract, Output, PredictProgress, Predictor, read_contract};
 use millstream_stage::{Ending, Pipeline, StageReport};
 use millstream_trainer::clear_leftovers;
@@ -326,7 +324,7 @@ impl Asked<'_> {
         let kind = schema.time_kind;
         let parse = |flag, text: Option<&str>| match text {
             None => Ok(None),
-            Some(text) => parse_time(kind, text).map(Some).ok_or_else(|| {
+            Some(text) => kind.parse(text).map(Some).ok_or_else(|| {
                 // A run without a test part has no such time.
                 let example = [schema.test_start, 0].into_iter().find(|time| *time < i64::MAX);
                 let (text, example) = (text.to_owned(), kind.format(example.unwrap_or(0)));

@@ -16,14 +16,16 @@ use crate::{
     columns::{Content, Selection, TableColumn},
     filter::RowFilter,
     progress::ProgressReporter,
-    record_batch_rows::ONE_SERIES,
     request::Request,
-    rows::{RowStore, panel_value},
+    rows::RowStore,
     sources::ReadSource,
     table::Table,
     time::{DAY, days_from_civil},
 };
-use millstream_data::{ColumnKind, TimeKind, available_memory};
+use millstream_data::{
+    ColumnKind, TimeKind, available_memory,
+    table::{ONE_SERIES, panel_value},
+};
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},

@@ -1,7 +1,7 @@
 //! The panel that everybody works on: a market's daily rows, made from nothing but their numbers.
 
 use crate::harness::{Failure, arguments::Arguments};
-use millstream_data::{Panel, PanelSchema, Shard, TimeKind};
+use millstream_data::{Panel, PanelSchema, Shard, SplitMix64, TimeKind};
 use millstream_normalize::{FitSettings, Split, SplitSettings};
 use std::sync::Arc;
 
@@ -67,7 +67,8 @@ pub(crate) fn panel(size: Size) -> Result<Panel, Failure> {
 }
 
 fn value(row: usize, column: usize) -> f32 {
-    let bits = mix((row * FEATURES + column) as u64);
+    let cell = (row * FEATURES + column) as u64;
+    let bits = SplitMix64::new(cell.wrapping_mul(0x9e37_79b9_7f4a_7c15)).bits();
     if bits.is_multiple_of(MISSING) {
         return f32::NAN;
     }
@@ -79,14 +80,6 @@ fn value(row: usize, column: usize) -> f32 {
         1..=5 => (20 + row / ROWS) as f32 * (1.0 + noise / 4.0),
         _ => (column % 7) as f32 + noise * (1 + column % 11) as f32,
     }
-}
-
-/// The finaliser of SplitMix64.
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
 }
 
 /// A split that learns from every row: what is measured is a pass over all of them.

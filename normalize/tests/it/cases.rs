@@ -78,7 +78,7 @@ impl Case {
         let mut slot = BatchSlot::on_heap(filler.layout());
         let mut fill = |batch| {
             filler.fill(&mut slot, rows, index, &batches, batch);
-            Filled::of(&mut slot)
+            Filled::of(&slot)
         };
         (0..batches.len()).map(&mut fill).collect()
     }
@@ -97,29 +97,29 @@ pub(crate) struct Filled {
     pub(crate) lengths: Vec<f32>,
     pub(crate) mask: Vec<f32>,
     pub(crate) segments: Vec<f32>,
+    pub(crate) outcomes: Vec<f32>,
 }
 
 impl Filled {
-    pub(crate) fn of(slot: &mut BatchSlot) -> Self {
-        let (layout, rows) = (slot.layout(), slot.rows());
-        let (parts, meta) = slot.parts_mut();
-        let take = |part: &[f32], values: usize| part[..part.len().min(rows * values)].to_vec();
+    pub(crate) fn of(slot: &BatchSlot) -> Self {
         Filled {
-            lookback: meta.lookback,
-            series: meta.series.clone(),
-            time: meta.time.clone(),
-            target_time: meta.target_time.clone(),
-            inputs: take(parts.inputs, meta.lookback * layout.features),
-            targets: take(parts.targets, layout.labels()),
-            last: take(parts.last_known, layout.targets),
-            lengths: take(parts.lengths, 1),
-            mask: take(parts.mask, meta.lookback),
-            segments: take(parts.segments, meta.lookback),
+            lookback: slot.meta.lookback,
+            series: slot.series().to_vec(),
+            time: slot.times().to_vec(),
+            target_time: slot.meta.target_time.clone(),
+            inputs: slot.inputs().to_vec(),
+            targets: slot.targets().to_vec(),
+            last: slot.last_known().to_vec(),
+            lengths: slot.lengths().to_vec(),
+            mask: slot.mask().to_vec(),
+            segments: slot.segments().to_vec(),
+            outcomes: slot.meta.outcomes.clone(),
         }
     }
 
-    pub(crate) fn parts(&self) -> [&[f32]; 6] {
-        [&self.inputs, &self.targets, &self.last, &self.lengths, &self.mask, &self.segments]
+    pub(crate) fn parts(&self) -> [&[f32]; 7] {
+        let Filled { inputs, targets, last, lengths, mask, segments, outcomes, .. } = self;
+        [inputs, targets, last, lengths, mask, segments, outcomes]
     }
 }
 

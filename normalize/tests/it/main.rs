@@ -14,4 +14,5 @@ mod splits;
 mod stream;
 mod support;
 mod threads;
+mod training_data;
 mod windows;

@@ -133,7 +133,7 @@ proptest! {
             let mut slot = BatchSlot::on_heap(filler.layout());
             for batch in 0..batches.len() {
                 filler.fill(&mut slot, rows, index, &batches, batch);
-                let filled = Filled::of(&mut slot);
+                let filled = Filled::of(&slot);
                 let found: Vec<(u32, i64)> =
                     filled.series.into_iter().zip(filled.time).collect();
                 let positions = batches.places(batch).map(|place| batches.position(place));

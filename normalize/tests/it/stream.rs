@@ -34,10 +34,10 @@ impl Sink for Collect {
     type In = Lease<BatchSlot>;
     type Report = Self;
     type Error = Infallible;
-    fn accept(&mut self, mut slot: Lease<BatchSlot>) -> Result<Flow, Infallible> {
+    fn accept(&mut self, slot: Lease<BatchSlot>) -> Result<Flow, Infallible> {
         let tag = slot.meta.tag.unwrap();
         self.plan.clone_from(&slot.meta.plan);
-        self.batches.push((tag.epoch, tag.phase, tag.index, Filled::of(&mut slot)));
+        self.batches.push((tag.epoch, tag.phase, tag.index, Filled::of(&slot)));
         Ok(Flow::Continue)
     }
     fn finish(self, _: Ending) -> Result<Self, Infallible> {

@@ -1,6 +1,6 @@
 //! Small random panels with everything that goes wrong in real ones, as plain rows.
 
-use millstream_data::{Panel, PanelSchema, Shard, TimeKind};
+use millstream_data::{Panel, PanelSchema, Shard, SplitMix64, TimeKind};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -111,12 +111,9 @@ impl Table {
 
 /// SplitMix64 over several numbers: a cell keeps its value while a failing case is made smaller.
 pub(crate) fn hash(numbers: &[u64]) -> u64 {
-    numbers.iter().fold(0x9e37_79b9_7f4a_7c15, |state, number| {
-        let mut z = (state ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    })
+    numbers
+        .iter()
+        .fold(0x9e37_79b9_7f4a_7c15, |state, number| SplitMix64::new(state ^ number).bits())
 }
 
 /// What the values of a column are like.

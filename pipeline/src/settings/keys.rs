@@ -1,6 +1,7 @@
 //! Unknown keys are errors, and the error names the nearest key there is.
 
 use super::shape::Shape;
+use millstream_data::{likeness, nearest_by};
 
 /// What somebody who wrote `key`, which there is not, may have meant.
 pub(super) fn hint(key: &str) -> String {
@@ -13,15 +14,12 @@ pub(super) fn hint(key: &str) -> String {
     }
     // A key in the wrong section is as common as a misspelt one: compare last names too.
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
-    let likeness = |known: &str| {
-        let whole = strsim::jaro_winkler(key, known);
-        let name = strsim::jaro_winkler(&last(key), &last(known));
-        whole.max(name - 0.02)
-    };
-    let known = all.iter().map(|(path, _)| (path, likeness(path)));
-    match known.max_by(|(_, a), (_, b)| a.total_cmp(b)) {
-        Some((best, likeness)) if likeness > 0.8 => format!("did you mean `{best}`?"),
-        _ => "pipeline.toml lists every setting".to_owned(),
+    let nearest = nearest_by(all.iter().map(|(path, _)| path), |known| {
+        likeness(key, known).max(likeness(&last(key), &last(known)) - 0.02)
+    });
+    match nearest {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => "pipeline.toml lists every setting".to_owned(),
     }
 }
 

@@ -20,7 +20,7 @@ mod numeric;
 pub(crate) mod packed;
 pub(crate) mod typed;
 
-use crate::{LoadError, time};
+use crate::LoadError;
 use cursor::{Cursor, CursorError};
 pub use error::CopyError;
 use fields::{TimeField, ValueField};
@@ -228,7 +228,7 @@ impl CopyColumns {
         found: TimeKind,
     ) -> Result<TimeKind, LoadError> {
         let (place, column) = (&self.place, &self.time.0);
-        time::common_kind(known, found).ok_or_else(|| LoadError::mixed_times(place, column))
+        TimeKind::common(known, found).ok_or_else(|| LoadError::mixed_times(place, column))
     }
 
     /// What to call the row with these two fields, as far as they can be read.

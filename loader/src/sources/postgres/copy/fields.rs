@@ -5,8 +5,8 @@
 //! read.
 
 use super::numeric::numeric;
-use crate::{rows::panel_value, time};
-use millstream_data::{ColumnKind, TimeKind};
+use crate::time;
+use millstream_data::{ColumnKind, TimeKind, table::panel_value};
 use millstream_postgres::types::{Kind, Type};
 
 /// Microseconds from 1970-01-01 to 2000-01-01, PostgreSQL's epoch.

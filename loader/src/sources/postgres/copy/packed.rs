@@ -9,8 +9,8 @@ use super::{
     fields::{BadTime, Scalar, ValueField},
     key::KeyField,
 };
-use crate::{LoadError, filter::RowFilter, record_batch_rows::ONE_SERIES, rows::RowStore, time};
-use millstream_data::TimeKind;
+use crate::{LoadError, filter::RowFilter, rows::RowStore, time};
+use millstream_data::{TimeKind, table::ONE_SERIES};
 use std::sync::Arc;
 
 /// The rows of a stream, or of one task among several.

@@ -1,19 +1,74 @@
-//! Times as text: ISO dates, timestamps and integers to the panel's `i64`.
+//! Times: what the panel's `i64` means, how it is read from text and written as text.
 //!
-//! Only the forms that sort and mean the same everywhere are read; `3/4/2020` is refused rather
-//! than guessed at. An offset is applied, so that every time is UTC.
+//! Of rows only the forms that sort and mean the same everywhere are read ([`parse`]); `3/4/2020` is
+//! refused rather than guessed at. An offset is applied, so that every time is UTC. Who types a time
+//! whose kind is known ([`TimeKind::parse`]) has a few more forms.
 
-use millstream_data::TimeKind;
+use arrow::{
+    array::timezone::Tz, compute::kernels::cast_utils::string_to_datetime,
+    temporal_conversions::timestamp_us_to_datetime,
+};
+use serde::{Deserialize, Serialize};
 
 /// Microseconds in a day.
-pub(crate) const DAY: i64 = 86_400_000_000;
+pub const DAY: i64 = 86_400_000_000;
 
 /// What [`parse`] reads, for error messages.
-pub(crate) const EXPECTED: &str =
+pub const EXPECTED: &str =
     "YYYY-MM-DD, YYYY-MM-DD HH:MM:SS[.ffffff] with an optional UTC offset, or an integer";
 
-/// Reads a time. Digits alone are a plain number.
-pub(crate) fn parse(text: &str) -> Option<(i64, TimeKind)> {
+/// How to read a panel's times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeKind {
+    /// Microseconds since 1970-01-01, always at midnight.
+    Date,
+    /// Microseconds since 1970-01-01 00:00:00.
+    Timestamp,
+    /// A plain number.
+    Integer,
+}
+
+impl TimeKind {
+    /// A time as people write it.
+    #[must_use]
+    pub fn format(self, time: i64) -> String {
+        match (self, timestamp_us_to_datetime(time)) {
+            (TimeKind::Date, Some(moment)) => moment.format("%Y-%m-%d").to_string(),
+            (TimeKind::Timestamp, Some(moment)) => {
+                moment.format("%Y-%m-%d %H:%M:%S%.f").to_string()
+            }
+            (TimeKind::Integer, _) | (_, None) => time.to_string(),
+        }
+    }
+
+    /// Reads a time as [`format`](Self::format) writes it, or in one of the forms that somebody may
+    /// type (`20200229`).
+    #[must_use]
+    pub fn parse(self, text: &str) -> Option<i64> {
+        match self {
+            TimeKind::Integer => text.trim().parse().ok(),
+            TimeKind::Date | TimeKind::Timestamp => near_year(text).or_else(|| far_year(text)),
+        }
+    }
+
+    /// What times are of which some are of one kind and some of another: dates among timestamps are
+    /// midnights, dates among numbers (`None`) are a mistake.
+    #[must_use]
+    pub fn common(known: Option<TimeKind>, found: TimeKind) -> Option<TimeKind> {
+        match known {
+            Some(known) if known == found => Some(found),
+            Some(TimeKind::Integer) => None,
+            Some(_) if found == TimeKind::Integer => None,
+            Some(_) => Some(TimeKind::Timestamp),
+            None => Some(found),
+        }
+    }
+}
+
+/// Reads a time as it stands in a row. Digits alone are a plain number.
+#[must_use]
+pub fn parse(text: &str) -> Option<(i64, TimeKind)> {
     let text = text.trim();
     if let Ok(number) = text.parse() {
         return Some((number, TimeKind::Integer));
@@ -27,28 +82,52 @@ pub(crate) fn parse(text: &str) -> Option<(i64, TimeKind)> {
     Some((day + parse_clock(clock.as_bytes())?, TimeKind::Timestamp))
 }
 
-/// What times are of which some are of one kind and some of another: dates among timestamps are
-/// midnights, dates among numbers (`None`) are a mistake.
-pub(crate) fn common_kind(known: Option<TimeKind>, found: TimeKind) -> Option<TimeKind> {
-    match known {
-        Some(known) if known == found => Some(found),
-        Some(TimeKind::Integer) => None,
-        Some(_) if found == TimeKind::Integer => None,
-        Some(_) => Some(TimeKind::Timestamp),
-        None => Some(found),
+/// Whether a time that [`parse`] reads says how far it is from UTC.
+#[must_use]
+pub fn has_offset(text: &str) -> bool {
+    let clock = text.trim().as_bytes().get(10..).unwrap_or_default();
+    clock.iter().any(|byte| matches!(byte, b'Z' | b'+' | b'-'))
+}
+
+/// A time of the years 0 to 9999: as rows have it, or in one of the laxer forms that Arrow knows. By
+/// way of nanoseconds those would end in 2262.
+fn near_year(text: &str) -> Option<i64> {
+    match parse(text) {
+        Some((time, TimeKind::Date | TimeKind::Timestamp)) => Some(time),
+        _ => {
+            let utc: Tz = "+00:00".parse().ok()?;
+            string_to_datetime(&utc, text).ok().map(|moment| moment.timestamp_micros())
+        }
     }
 }
 
-/// Whether a time that [`parse`] reads says how far it is from UTC.
-pub(crate) fn has_offset(text: &str) -> bool {
-    let clock = text.trim().as_bytes().get(10..).unwrap_or_default();
-    clock.iter().any(|byte| matches!(byte, b'Z' | b'+' | b'-'))
+/// A time of a year before 0 or after 9999, written with its sign as [`TimeKind::format`] does it:
+/// the calendar repeats itself every 400 years. What is beyond that is written in microseconds.
+fn far_year(text: &str) -> Option<i64> {
+    const CYCLE_YEARS: i64 = 400;
+    const CYCLE_MICROS: i64 = 146_097 * DAY;
+    // The years of the library that writes times end in 262142.
+    const UNWRITTEN: u64 = 8_200_000_000_000_000_000;
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let Some((year, rest)) = digits.split_once('-') else {
+        return text.parse::<i64>().ok().filter(|micros| micros.unsigned_abs() > UNWRITTEN);
+    };
+    // A year of two digits is a mistake.
+    if year.len() < if digits == text { 5 } else { 4 } {
+        return None;
+    }
+    let year: i64 = year.parse().ok()?;
+    let year = if text.starts_with('-') { -year } else { year };
+    let like = 2000 + year.rem_euclid(CYCLE_YEARS);
+    let cycles = (year - like).div_euclid(CYCLE_YEARS);
+    near_year(&format!("{like}-{rest}"))?.checked_add(cycles.checked_mul(CYCLE_MICROS)?)
 }
 
 /// Days since 1970-01-01 in the proleptic Gregorian calendar.
 ///
 /// After Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
-pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+#[must_use]
+pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -169,5 +248,28 @@ mod tests {
         ] {
             check(text, None);
         }
+    }
+
+    #[test]
+    fn what_is_typed_may_be_of_any_century() {
+        let check = |text: &str, expected: &str| {
+            let time = TimeKind::Date.parse(text).unwrap();
+            assert_eq!(TimeKind::Date.format(time), expected);
+        };
+        check("1500-01-01", "1500-01-01");
+        check("2020-02-29 00:00:00", "2020-02-29");
+        check("20200229", "2020-02-29");
+        check("9999-12-31", "9999-12-31");
+        check("+10000-02-29", "+10000-02-29");
+        check("+262000-12-31 00:00:00", "+262000-12-31");
+        check("-0001-03-01", "-0001-03-01");
+        let unwritten = TimeKind::Date.format(i64::MAX / DAY * DAY);
+        check(&unwritten, &unwritten);
+        check("12345-01-01", "+12345-01-01");
+        for text in ["99-01-01", "+99999999-01-01", "-7", "soon"] {
+            assert_eq!(TimeKind::Date.parse(text), None, "{text}");
+        }
+        assert_eq!(TimeKind::Timestamp.parse("1970-01-02 00:00:01.5"), Some(DAY + 1_500_000));
+        assert_eq!(TimeKind::Integer.parse("-7"), Some(-7));
     }
 }

@@ -10,7 +10,9 @@ const EXACT: [f64; 23] = [
 ];
 
 /// The `f64` nearest to `mantissa * 10^exponent`.
-pub(crate) fn nearest(mantissa: u128, exponent: i32) -> f64 {
+#[inline]
+#[must_use]
+pub fn nearest(mantissa: u128, exponent: i32) -> f64 {
     let power = EXACT.get(exponent.unsigned_abs() as usize);
     match power {
         // Both operands are exact, so IEEE division and multiplication round just once.
@@ -21,7 +23,11 @@ pub(crate) fn nearest(mantissa: u128, exponent: i32) -> f64 {
 }
 
 /// The `f64` nearest to a number in the form digits `e` exponent.
-pub(crate) fn parse(text: &str) -> f64 {
+///
+/// # Panics
+/// When the text is of another form.
+#[must_use]
+pub fn parse(text: &str) -> f64 {
     text.parse().expect("digits, an e and an exponent are a number")
 }
 
