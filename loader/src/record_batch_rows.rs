@@ -225,12 +225,11 @@ impl<'a> RecordBatchRows<'a> {
             let time = raw.is_valid(row).then(|| raw.value(row).checked_mul(factor)).flatten();
             let time = time.map(|time| time.div_euclid(divisor));
             let in_place = |time: &i64| kind != TimeKind::Date || time.rem_euclid(DAY) == 0;
-            times.push(time.filter(in_place).ok_or_else(|| LoadError::BadTime {
-                place: self.place.clone(),
-                row: self.row(row),
-                column: name.to_owned(),
-                value: format!("{:?} ({})", raw.value(row), column.data_type()),
-                expected: "a whole day for a date, and a time that fits 64 bits of microseconds",
+            times.push(time.filter(in_place).ok_or_else(|| {
+                let value = format!("{:?} ({})", raw.value(row), column.data_type());
+                let expected =
+                    "a whole day for a date, and a time that fits 64 bits of microseconds";
+                self.bad_cell(name, row, value, expected)
             })?);
         }
         Ok((times, kind))
@@ -250,13 +249,8 @@ impl<'a> RecordBatchRows<'a> {
             if text.trim().is_empty() {
                 return Err(self.empty_key(name, row));
             }
-            let (time, kind) = time::parse(text).ok_or_else(|| LoadError::BadTime {
-                place: self.place.clone(),
-                row: self.row(row),
-                column: name.to_owned(),
-                value: format!("{text:?}"),
-                expected: time::EXPECTED,
-            })?;
+            let (time, kind) = time::parse(text)
+                .ok_or_else(|| self.bad_cell(name, row, format!("{text:?}"), time::EXPECTED))?;
             found = Some(self.common_kind(found, kind)?);
             self.offsets.see(text, self.seen + row as u64);
             times.push(time);
@@ -331,14 +325,8 @@ impl<'a> RecordBatchRows<'a> {
                 let texts = column.as_string::<i32>();
                 for (row, cell) in cells {
                     let text = texts.value(row);
-                    let number = parse_number(text, &self.settings.na).ok_or_else(|| {
-                        LoadError::BadNumber {
-                            place: self.place.clone(),
-                            row: self.number(row),
-                            column: name.to_owned(),
-                            value: text.to_owned(),
-                        }
-                    })?;
+                    let number = parse_number(text, &self.settings.na)
+                        .ok_or_else(|| self.bad_cell(name, row, format!("{text:?}"), "a number"))?;
                     *cell = panel_value(number);
                 }
             }
@@ -383,12 +371,13 @@ impl<'a> RecordBatchRows<'a> {
         LoadError::EmptyKey { place, row, column: name.to_owned() }
     }
 
-    fn row(&self, row: usize) -> String {
-        format!("row {}", self.number(row))
+    fn bad_cell(&self, name: &str, row: usize, value: String, expected: &'static str) -> LoadError {
+        let (place, row, column) = (self.place.clone(), self.row(row), name.to_owned());
+        LoadError::BadCell { place, row, column, value, expected }
     }
 
-    fn number(&self, row: usize) -> u64 {
-        self.seen + row as u64 + 1
+    fn row(&self, row: usize) -> String {
+        format!("row {}", self.seen + row as u64 + 1)
     }
 }
 
