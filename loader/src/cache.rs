@@ -79,11 +79,11 @@ impl Cached {
 impl CacheEntry {
     /// The entry for these settings; `None` when the cache is switched off.
     pub(crate) fn locate(request: &Request<'_>) -> Result<Option<Self>, LoadError> {
-        let Request { settings, files, .. } = *request;
+        let settings = request.settings;
         if settings.cache.is_empty() {
             return Ok(None);
         }
-        let files: Vec<_> = files.iter().map(SourceFile::state).collect();
+        let files: Vec<_> = request.files.iter().map(SourceFile::state).collect();
         let source = settings.canonical()?;
         let parts =
             serde_json::json!([manifest::VERSION, source, request.beside_features(), files]);

@@ -34,6 +34,14 @@ pub(crate) struct TableColumn {
     pub(crate) left_out: Option<String>,
 }
 
+impl TableColumn {
+    /// A column without anything to say about it.
+    pub(crate) fn new(name: impl Into<String>, kind: &str, content: Content) -> Self {
+        let (name, kind) = (name.into(), kind.to_owned());
+        TableColumn { name, kind, content, measure: ColumnKind::Number, left_out: None }
+    }
+}
+
 /// The chosen columns, as positions in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Selection {
@@ -73,7 +81,7 @@ impl Selection {
                 return Err(LoadError::DuplicateColumn { place: place.to_owned(), column });
             }
         }
-        let table = Table { columns: table, positions, place };
+        let table = ColumnNames { columns: table, positions, place };
         let series = settings
             .series_column()
             .map(|name| table.find(name, "source.series (\"\" when the table is one series)"))
@@ -122,6 +130,11 @@ impl Selection {
         Ok(Selection { series, time, inputs, left_out: left_out.collect(), values: values.list })
     }
 
+    /// The chosen columns: the series, the time, the values.
+    pub(crate) fn needed(&self) -> impl Iterator<Item = usize> {
+        self.series.into_iter().chain([self.time]).chain(self.values.iter().copied())
+    }
+
     /// What the numbers of the value columns are, in order.
     pub(crate) fn value_kinds(&self, table: &[TableColumn]) -> Vec<ColumnKind> {
         self.values.iter().map(|column| table[*column].measure).collect()
@@ -146,14 +159,14 @@ impl Values {
     }
 }
 
-struct Table<'a> {
+struct ColumnNames<'a> {
     columns: &'a [TableColumn],
     /// By name: a table may have a hundred thousand, and a later file's are all asked for by name.
     positions: HashMap<&'a str, usize>,
     place: &'a str,
 }
 
-impl Table<'_> {
+impl ColumnNames<'_> {
     fn find(&self, name: &str, key: &'static str) -> Result<usize, LoadError> {
         self.position(name).ok_or_else(|| self.unknown(name, key))
     }
@@ -251,11 +264,8 @@ mod tests {
 
     fn table() -> Vec<TableColumn> {
         let column = |name: &str, content| TableColumn {
-            name: name.to_owned(),
-            kind: format!("{content:?}").to_lowercase(),
-            content,
-            measure: ColumnKind::Number,
             left_out: (name == "blank").then(|| "it is empty".to_owned()),
+            ..TableColumn::new(name, &format!("{content:?}").to_lowercase(), content)
         };
         vec![
             column("trade_date", Content::Other),

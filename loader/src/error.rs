@@ -223,9 +223,9 @@ pub enum LoadError {
         /// The column.
         column: String,
     },
-    /// A time cannot be read.
+    /// A time or a number cannot be read.
     #[error("{place}, {row}: column {column:?} holds {value}; expected {expected}")]
-    BadTime {
+    BadCell {
         /// File or table.
         place: String,
         /// The row, by number in a file and by its keys in a table.
@@ -236,18 +236,6 @@ pub enum LoadError {
         value: String,
         /// What was expected.
         expected: &'static str,
-    },
-    /// A number cannot be read.
-    #[error("{place}, row {row}: column {column:?} holds {value:?}; expected a number")]
-    BadNumber {
-        /// File or table.
-        place: String,
-        /// The row, from 1.
-        row: u64,
-        /// The column.
-        column: String,
-        /// What it holds.
-        value: String,
     },
     /// The time column holds dates and plain numbers.
     #[error(
@@ -344,14 +332,6 @@ pub enum LoadError {
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
-    },
-    /// A shard cannot be encoded.
-    #[error("cannot write {path} in the panel cache")]
-    WriteShard {
-        /// What was being written.
-        path: PathBuf,
-        /// What Arrow said.
-        source: arrow::error::ArrowError,
     },
     /// A cache file is there but cannot be read.
     #[error("cannot read {path} in the panel cache; run `millstream import` to write it again")]

@@ -9,6 +9,9 @@
 //! but the first starts at once. [`import`] reads a source anew and replaces the cached panel;
 //! [`verify`] checks the cached bytes. Everything that can go wrong is a [`LoadError`].
 //!
+//! The features `postgres` and `parquet`, both on by default, are the sources of these names and what
+//! they need; with `postgres` come `PostgresReader`, `Columns`, `copy_commands`, `CopyError` and `PostgresError`.
+//!
 //! Deliberately not here: windows, splits and scaling (normalize's business), and any guess about
 //! what a bad cell might have meant.
 //!

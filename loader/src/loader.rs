@@ -6,7 +6,6 @@
 use crate::{
     LoadError, SourceSettings,
     cache::{CacheEntry, Cached},
-    files,
     progress::{LoadProgress, Observer, ProgressReporter},
     refresh::{Refresh, wants_anew},
     request::Request,
@@ -114,14 +113,7 @@ impl Source for Loader {
             return Ok(None);
         }
         self.done = true;
-        self.settings.check()?;
-        let files = files::find(&self.settings, &self.warnings)?;
-        let request = Request {
-            settings: &self.settings,
-            required: &self.required,
-            files: &files,
-            warnings: &self.warnings,
-        };
+        let request = Request::new(&self.settings, &self.required, &self.warnings)?;
         let reporter = &mut ProgressReporter::new(&mut self.progress);
         let cache = CacheEntry::locate(&request)?;
         // What is to be read anew in any case may be damaged.
@@ -162,9 +154,7 @@ pub fn import(
     warnings: &Warnings,
 ) -> Result<ImportReport, LoadError> {
     let start = Instant::now();
-    settings.check()?;
-    let files = files::find(settings, warnings)?;
-    let request = Request { settings, required, files: &files, warnings };
+    let request = Request::new(settings, required, warnings)?;
     let cache = CacheEntry::locate(&request)?;
     let panel = read(&request, cache.as_ref(), true, &mut ProgressReporter::new(progress))?;
     Ok(report(&panel, start, cache.as_ref()))
@@ -183,9 +173,7 @@ pub fn verify(
     warnings: &Warnings,
 ) -> Result<ImportReport, LoadError> {
     let start = Instant::now();
-    settings.check()?;
-    let files = files::find(settings, warnings)?;
-    let cache = CacheEntry::locate(&Request { settings, required, files: &files, warnings })?;
+    let cache = CacheEntry::locate(&Request::new(settings, required, warnings)?)?;
     match open(cache.as_ref(), &mut ProgressReporter::new(progress))? {
         Some(Cached { panel, row_warnings, .. }) => {
             row_warnings.say(settings, warnings)?;

@@ -1,12 +1,15 @@
 //! Wide record batches, a column per field, to row-major rows.
 //!
-//! CSV and Parquet both end here. A batch is turned in a block small enough for the cache and its
-//! rows then go to the [`RowStore`]; which columns are wanted was decided before.
+//! CSV and Parquet both end here, and so may any source that has record batches. A batch is turned in
+//! a block small enough for the cache and its rows then go to the [`RowStore`].
 
 use crate::{
-    LoadError,
+    LoadError, SourceSettings,
+    columns::{Selection, TableColumn},
     filter::RowFilter,
+    request::Request,
     rows::{RowStore, SeriesNames},
+    table::Table,
     text_number::parse_number,
     utc_offsets::{LineOf, UtcOffsets},
 };
@@ -29,30 +32,19 @@ const BATCH_ROWS: usize = 2048;
 /// few rows there are.
 const BATCH_CELLS: usize = 1 << 20;
 
-/// The settings that name series and time.
-const KEYS: &str = "source.series or source.time";
-
 /// Rows to ask a reader of so many columns for at a time.
 pub(crate) fn batch_rows(columns: usize) -> usize {
     (BATCH_CELLS / columns.max(1)).clamp(1, BATCH_ROWS)
 }
 
-/// The columns to take from every batch, by name.
-#[derive(Debug, Clone)]
-pub(crate) struct RecordBatchColumns {
-    pub(crate) series: Option<String>,
-    pub(crate) time: String,
-    pub(crate) values: Vec<String>,
-    /// What may stand in a text column for a missing number, besides the usual.
-    pub(crate) na: Vec<String>,
-    /// On which line of its file a row begins, where files have lines.
-    pub(crate) line_of: Option<LineOf>,
-}
-
 /// Collects the rows of wide batches.
 #[derive(Debug)]
-pub(crate) struct RecordBatchRows {
-    columns: RecordBatchColumns,
+pub(crate) struct RecordBatchRows<'a> {
+    settings: &'a SourceSettings,
+    /// The columns of the table, and which of them are wanted.
+    table: Vec<TableColumn>,
+    chosen: Selection,
+    value_names: Vec<String>,
     filter: RowFilter,
     store: RowStore,
     /// Where only some series are wanted, the names of all.
@@ -68,21 +60,41 @@ pub(crate) struct RecordBatchRows {
     layout: Option<(SchemaRef, Vec<usize>)>,
 }
 
-impl RecordBatchRows {
-    pub(crate) fn new(columns: RecordBatchColumns, filter: RowFilter) -> Self {
-        let store = RowStore::new(columns.values.len());
-        RecordBatchRows {
-            columns,
-            filter,
-            store,
+impl<'a> RecordBatchRows<'a> {
+    /// Chooses among the columns of the table that a person would call `place`.
+    pub(crate) fn new(
+        request: &Request<'a>,
+        table: Vec<TableColumn>,
+        place: String,
+    ) -> Result<Self, LoadError> {
+        let settings = request.settings;
+        let chosen = Selection::choose(&table, settings, request.required, &place)?;
+        Ok(RecordBatchRows {
+            settings,
+            value_names: chosen.value_names(&table),
+            filter: RowFilter::new(settings)?,
+            store: RowStore::new(chosen.values.len()),
+            table,
+            chosen,
             known: SeriesNames::default(),
             time_kind: None,
             offsets: UtcOffsets::default(),
-            place: String::new(),
+            place,
             seen: 0,
             block: Vec::new(),
             layout: None,
-        }
+        })
+    }
+
+    /// The columns that every batch must have, by their positions in the table.
+    pub(crate) fn needed(&self) -> Vec<usize> {
+        self.chosen.needed().collect()
+    }
+
+    /// The names of the values.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn value_names(&self) -> &[String] {
+        &self.value_names
     }
 
     /// Says which file the next batches are from.
@@ -92,25 +104,39 @@ impl RecordBatchRows {
         self.offsets.enter();
     }
 
-    /// What was seen of times that are text.
-    pub(crate) fn offsets(&self) -> &UtcOffsets {
-        &self.offsets
-    }
-
-    /// How to find the line of a row.
-    pub(crate) fn line_of(&self) -> Option<LineOf> {
-        self.columns.line_of
-    }
-
     /// Rows kept so far.
     pub(crate) fn rows(&self) -> u64 {
         self.store.rows()
     }
 
-    /// The rows, what their times are (`None` when no row was seen), the filter that chose them and
-    /// the names that it chose from.
-    pub(crate) fn finish(self) -> (RowStore, Option<TimeKind>, RowFilter, Vec<String>) {
-        (self.store, self.time_kind, self.filter, self.known.into_names())
+    /// The table; `line_of` finds the lines of its rows, where its files have some.
+    pub(crate) fn finish(
+        self,
+        request: &Request<'_>,
+        line_of: Option<LineOf>,
+    ) -> Result<Table, LoadError> {
+        let settings = self.settings;
+        let place = match &request.files[..] {
+            [] => self.place,
+            [file] => file.path().display().to_string(),
+            _ => settings.path.clone().unwrap_or_default(),
+        };
+        let Some(time_kind) = self.time_kind else { return Err(LoadError::NoRows { place }) };
+        Ok(Table {
+            place,
+            series_column: settings.series_column().map(str::to_owned),
+            time_column: settings.time.clone(),
+            time_kind,
+            kinds: self.chosen.value_kinds(&self.table),
+            columns: self.value_names,
+            inputs: self.chosen.inputs,
+            rows: vec![self.store],
+            filter: Arc::new(self.filter),
+            known: self.known.into_names(),
+            times: self.offsets.warning(request, line_of),
+            left_out: self.chosen.left_out,
+            state: None,
+        })
     }
 
     /// Adds the wanted rows of a batch.
@@ -121,7 +147,7 @@ impl RecordBatchRows {
         let times = self.times(batch)?;
         let names = self.names(batch)?;
         self.fill_block(batch)?;
-        let width = self.columns.values.len();
+        let width = self.value_names.len();
         for (row, time) in times.into_iter().enumerate() {
             let name = names.as_ref().map_or(ONE_SERIES, |names| names.value(row));
             if self.filter.chooses_series() {
@@ -137,17 +163,17 @@ impl RecordBatchRows {
     }
 
     fn names(&self, batch: &RecordBatch) -> Result<Option<StringArray>, LoadError> {
-        let Some(name) = &self.columns.series else { return Ok(None) };
-        let column = self.column(batch, name, KEYS)?;
-        table::series_names(column).map(Some).map_err(|error| self.bad_key("series", name, error))
+        let Some(name) = self.settings.series_column() else { return Ok(None) };
+        let names = table::series_names(needed(batch, name));
+        names.map(Some).map_err(|error| self.bad_key("series", name, error))
     }
 
     fn times(&mut self, batch: &RecordBatch) -> Result<Vec<i64>, LoadError> {
-        let name = self.columns.time.clone();
-        let column = self.column(batch, &name, KEYS)?;
+        let name = &self.settings.time;
         let (offsets, seen) = (&mut self.offsets, self.seen);
-        let found = table::times(column, |text, row| offsets.see(text, seen + row as u64));
-        let (times, kind) = found.map_err(|error| self.bad_key("time", &name, error))?;
+        let see = |text: &str, row: usize| offsets.see(text, seen + row as u64);
+        let found = table::times(needed(batch, name), see);
+        let (times, kind) = found.map_err(|error| self.bad_key("time", name, error))?;
         self.meet_kind(kind)?;
         Ok(times)
     }
@@ -155,7 +181,7 @@ impl RecordBatchRows {
     fn meet_kind(&mut self, kind: TimeKind) -> Result<(), LoadError> {
         if self.time_kind != Some(kind) {
             let kind = TimeKind::common(self.time_kind, kind)
-                .ok_or_else(|| LoadError::mixed_times(&self.place, &self.columns.time))?;
+                .ok_or_else(|| LoadError::mixed_times(&self.place, &self.settings.time))?;
             self.filter.check_kind(kind)?;
             self.time_kind = Some(kind);
         }
@@ -163,13 +189,13 @@ impl RecordBatchRows {
     }
 
     fn fill_block(&mut self, batch: &RecordBatch) -> Result<(), LoadError> {
-        let width = self.columns.values.len();
-        self.find_values(batch)?;
+        let width = self.value_names.len();
+        self.find_values(batch);
         let (_, positions) = self.layout.as_ref().expect("the values have just been found");
         let mut block = std::mem::take(&mut self.block);
         block.clear();
         block.resize(batch.num_rows() * width, f32::NAN);
-        let values = self.columns.values.iter().zip(positions).enumerate();
+        let values = self.value_names.iter().zip(positions).enumerate();
         for (at, (name, position)) in values {
             let cells = block[at..].iter_mut().step_by(width);
             self.fill_cells(name, batch.column(*position), cells)?;
@@ -179,28 +205,23 @@ impl RecordBatchRows {
     }
 
     /// Finds out where the values are in a batch, unless it is where they were in the last one.
-    fn find_values(&mut self, batch: &RecordBatch) -> Result<(), LoadError> {
+    fn find_values(&mut self, batch: &RecordBatch) {
         let schema = batch.schema_ref();
         if self.layout.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, schema)) {
-            return Ok(());
+            return;
         }
         let fields = schema.fields().iter().enumerate();
         let positions: HashMap<&str, usize> =
             fields.map(|(position, field)| (field.name().as_str(), position)).collect();
-        let position = |name: &String| {
-            let found = positions.get(name.as_str()).copied();
-            found.ok_or_else(|| self.unknown(batch, name, "source.features"))
-        };
-        let found = self.columns.values.iter().map(position).collect::<Result<_, _>>()?;
+        let found = self.value_names.iter().map(|name| positions[name.as_str()]).collect();
         self.layout = Some((Arc::clone(schema), found));
-        Ok(())
     }
 
-    fn fill_cells<'a>(
+    fn fill_cells<'b>(
         &self,
         name: &str,
         column: &Arc<dyn Array>,
-        cells: impl Iterator<Item = &'a mut f32>,
+        cells: impl Iterator<Item = &'b mut f32>,
     ) -> Result<(), LoadError> {
         if *column.data_type() != DataType::Utf8 {
             return table::fill_numbers(column, cells).map_err(|source| self.unread(name, source));
@@ -208,37 +229,11 @@ impl RecordBatchRows {
         let texts = column.as_string::<i32>();
         for (row, cell) in cells.enumerate().filter(|(row, _)| texts.is_valid(*row)) {
             let text = texts.value(row);
-            let number =
-                parse_number(text, &self.columns.na).ok_or_else(|| LoadError::BadNumber {
-                    place: self.place.clone(),
-                    row: self.number(row),
-                    column: name.to_owned(),
-                    value: text.to_owned(),
-                })?;
+            let number = parse_number(text, &self.settings.na)
+                .ok_or_else(|| self.bad_cell(name, row, format!("{text:?}"), "a number"))?;
             *cell = panel_value(number);
         }
         Ok(())
-    }
-
-    fn column<'a>(
-        &self,
-        batch: &'a RecordBatch,
-        name: &str,
-        key: &'static str,
-    ) -> Result<&'a Arc<dyn Array>, LoadError> {
-        batch.column_by_name(name).ok_or_else(|| self.unknown(batch, name, key))
-    }
-
-    fn unknown(&self, batch: &RecordBatch, name: &str, key: &'static str) -> LoadError {
-        let schema = batch.schema_ref();
-        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        LoadError::UnknownColumn {
-            place: self.place.clone(),
-            column: name.to_owned(),
-            key,
-            suggestion: None,
-            columns: names.join(", "),
-        }
     }
 
     fn unread(&self, name: &str, source: ArrowError) -> LoadError {
@@ -253,19 +248,23 @@ impl RecordBatchRows {
                 LoadError::KeyType { place, column, key, found, expected }
             }
             KeyError::Empty { row } => LoadError::EmptyKey { place, row: self.row(row), column },
-            KeyError::Time { row, value, expected } => {
-                LoadError::BadTime { place, row: self.row(row), column, value, expected }
-            }
+            KeyError::Time { row, value, expected } => self.bad_cell(name, row, value, expected),
             KeyError::MixedTimes => LoadError::mixed_times(&place, name),
             KeyError::Convert(source) => self.unread(name, source),
         }
     }
 
-    fn row(&self, row: usize) -> String {
-        format!("row {}", self.number(row))
+    fn bad_cell(&self, name: &str, row: usize, value: String, expected: &'static str) -> LoadError {
+        let (place, row, column) = (self.place.clone(), self.row(row), name.to_owned());
+        LoadError::BadCell { place, row, column, value, expected }
     }
 
-    fn number(&self, row: usize) -> u64 {
-        self.seen + row as u64 + 1
+    fn row(&self, row: usize) -> String {
+        format!("row {}", self.seen + row as u64 + 1)
     }
+}
+
+/// A column of a batch that was asked for with it.
+fn needed<'a>(batch: &'a RecordBatch, name: &str) -> &'a Arc<dyn Array> {
+    batch.column_by_name(name).expect("a batch has the columns that are needed")
 }

@@ -1,22 +1,36 @@
 //! [`Request`]: what a reader is asked for.
 
-use crate::{SourceSettings, files::SourceFile};
+use crate::{
+    LoadError, SourceSettings,
+    files::{self, SourceFile},
+};
 use millstream_data::{NamePattern, PanelSchema};
 use millstream_stage::Warnings;
 
 /// What to read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) settings: &'a SourceSettings,
     /// Columns that must be there, features or not.
     pub(crate) required: &'a [String],
     /// The files that `source.path` means, as they were when the cache was asked for them.
-    pub(crate) files: &'a [SourceFile],
+    pub(crate) files: Vec<SourceFile>,
     /// Where to say what happened on the way; what must be known of the rows goes with them.
     pub(crate) warnings: &'a Warnings,
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// Checks the settings and finds the files that they mean.
+    pub(crate) fn new(
+        settings: &'a SourceSettings,
+        required: &'a [String],
+        warnings: &'a Warnings,
+    ) -> Result<Self, LoadError> {
+        settings.check()?;
+        let files = files::find(settings, warnings)?;
+        Ok(Request { settings, required, files, warnings })
+    }
+
     /// What to call a table or query in messages.
     pub(crate) fn place(&self) -> String {
         match &self.settings.table {
@@ -62,8 +76,7 @@ mod tests {
             let settings =
                 SourceSettings { features: owned(features), ..SourceSettings::default() };
             let (required, warnings) = (owned(required), Warnings::default());
-            let (settings, required, warnings) = (&settings, &required[..], &warnings);
-            let request = Request { settings, required, files: &[], warnings };
+            let request = Request::new(&settings, &required, &warnings).unwrap();
             assert_eq!(request.beside_features(), expected, "{features:?} and {required:?}");
         };
         check(&["*"], &["close", "f1", "c*"], &[]);

@@ -25,7 +25,7 @@ use arrow::{
 use millstream_data::{Shard, plain_file, shard_schema};
 use std::{
     fs::File,
-    io::{BufWriter, Write},
+    io::{self, BufWriter, Write},
     path::Path,
     sync::Arc,
 };
@@ -53,7 +53,7 @@ pub(crate) fn write(
     let mut writer = ChecksumWriter::new(BufWriter::with_capacity(1 << 20, file));
     encode(&mut writer).map_err(|error| match error {
         ArrowError::IoError(_, source) => failed(source),
-        source => LoadError::WriteShard { path: path.clone(), source },
+        other => failed(io::Error::other(other)),
     })?;
     let (mut writer, bytes, checksums) = writer.finish();
     writer.flush().and_then(|()| writer.get_ref().sync_all()).map_err(failed)?;

@@ -4,13 +4,10 @@
 
 use crate::{
     LoadError,
-    columns::{Selection, TableColumn},
     filter::RowFilter,
     order,
     progress::ProgressReporter,
-    record_batch_rows::RecordBatchRows,
     refresh::ReadRows,
-    request::Request,
     row_warnings::{self, RowWarnings},
     rows::RowStore,
 };
@@ -56,38 +53,6 @@ pub(crate) struct LoadedPanel {
 }
 
 impl Table {
-    /// Takes over the rows of files.
-    pub(crate) fn from_record_batches(
-        request: &Request<'_>,
-        table: &[TableColumn],
-        chosen: Selection,
-        rows: RecordBatchRows,
-    ) -> Result<Self, LoadError> {
-        let settings = request.settings;
-        let place = match request.files {
-            [file] => file.path().display().to_string(),
-            _ => settings.path.clone().unwrap_or_default(),
-        };
-        let times = rows.offsets().warning(request, rows.line_of());
-        let (rows, time_kind, filter, known) = rows.finish();
-        let Some(time_kind) = time_kind else { return Err(LoadError::NoRows { place }) };
-        Ok(Table {
-            place,
-            series_column: settings.series_column().map(str::to_owned),
-            time_column: settings.time.clone(),
-            time_kind,
-            columns: chosen.value_names(table),
-            kinds: chosen.value_kinds(table),
-            inputs: chosen.inputs,
-            rows: vec![rows],
-            filter: Arc::new(filter),
-            known,
-            times,
-            left_out: chosen.left_out,
-            state: None,
-        })
-    }
-
     /// Sorts the rows, makes shards of them and checks them.
     pub(crate) fn into_panel(
         self,

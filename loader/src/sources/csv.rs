@@ -11,11 +11,10 @@ mod row_lines;
 
 use crate::{
     LoadError,
-    columns::{Selection, TableColumn},
+    columns::TableColumn,
     files::SourceFile,
-    filter::RowFilter,
     progress::ProgressReporter,
-    record_batch_rows::{RecordBatchColumns, RecordBatchRows, batch_rows},
+    record_batch_rows::{RecordBatchRows, batch_rows},
     request::Request,
     sources::ReadSource,
     table::Table,
@@ -47,24 +46,15 @@ impl ReadSource for Csv {
         request: &Request<'_>,
         reporter: &mut ProgressReporter<'_>,
     ) -> Result<Table, LoadError> {
-        let Request { settings, required, files, .. } = *request;
+        let files = &request.files;
         let header = header(&files[0])?;
         if header.is_empty() {
             return Err(LoadError::EmptyFile { path: files[0].path().to_path_buf() });
         }
         let table = scan(request, &header, reporter)?;
         let place = files[0].path().display().to_string();
-        let chosen = Selection::choose(&table, settings, required, &place)?;
-        let columns = RecordBatchColumns {
-            series: chosen.series.map(|column| header[column].clone()),
-            time: header[chosen.time].clone(),
-            values: chosen.value_names(&table),
-            na: settings.na.clone(),
-            line_of: Some(line_of),
-        };
-        let needed: Vec<usize> =
-            chosen.series.into_iter().chain([chosen.time]).chain(chosen.values.clone()).collect();
-        let mut rows = RecordBatchRows::new(columns, RowFilter::new(settings)?);
+        let mut rows = RecordBatchRows::new(request, table, place)?;
+        let needed = rows.needed();
         for file in files {
             rows.enter(&file.path().display().to_string());
             file.read(|| {
@@ -75,7 +65,7 @@ impl ReadSource for Csv {
                 Ok(())
             })?;
         }
-        Table::from_record_batches(request, &table, chosen, rows)
+        rows.finish(request, Some(line_of))
     }
 }
 
@@ -91,7 +81,7 @@ fn scan(
     let mut counts: Vec<CellCounts> =
         header.iter().map(|name| CellCounts::new(is_value(name), &settings.na)).collect();
     let mut all_rows = 0;
-    for file in request.files {
+    for file in &request.files {
         file.read(|| {
             let mut rows = 0;
             for batch in open(file, header, None)? {
@@ -107,7 +97,7 @@ fn scan(
         })?;
     }
     if all_rows == 0 {
-        let path = match request.files {
+        let path = match &request.files[..] {
             [file] => file.path().to_path_buf(),
             _ => settings.path.clone().unwrap_or_default().into(),
         };
@@ -157,7 +147,7 @@ fn broken(file: &SourceFile, source: ArrowError) -> LoadError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SourceSettings, files};
+    use crate::SourceSettings;
     use millstream_data::{Panel, TimeKind};
     use millstream_stage::Warnings;
     use std::ops::ControlFlow;
@@ -178,9 +168,7 @@ mod tests {
         };
         change(&mut settings);
         let warnings = &Warnings::default();
-        let files = files::find(&settings, warnings)?;
-        let (settings, files, required) = (&settings, &files[..], &[]);
-        work(&Request { settings, required, files, warnings })
+        work(&Request::new(&settings, &[], warnings)?)
     }
 
     fn read_text(text: &str, change: impl Fn(&mut SourceSettings)) -> Result<Panel, LoadError> {

@@ -23,7 +23,7 @@ use crate::{
     time::{DAY, days_from_civil},
 };
 use millstream_data::{
-    ColumnKind, TimeKind, available_memory,
+    TimeKind, available_memory,
     table::{ONE_SERIES, panel_value},
 };
 use rand_chacha::{
@@ -164,20 +164,14 @@ impl ReadSource for Generate {
 const FIRST_VALUE: usize = 2;
 
 fn columns(features: usize) -> Vec<TableColumn> {
-    let column = |name: String, kind: &str, content| TableColumn {
-        name,
-        kind: kind.to_owned(),
-        content,
-        measure: ColumnKind::Number,
-        left_out: None,
-    };
-    let keys = [
-        column("symbol".to_owned(), "text", Content::Other),
-        column("trade_date".to_owned(), "date", Content::Other),
-        column("close_pct".to_owned(), "number", Content::Numbers),
+    let first = [
+        TableColumn::new("symbol", "text", Content::Other),
+        TableColumn::new("trade_date", "date", Content::Other),
+        TableColumn::new("close_pct", "number", Content::Numbers),
     ];
-    let features = (1..=features).map(|n| column(format!("f{n:03}"), "number", Content::Numbers));
-    keys.into_iter().chain(features).collect()
+    let feature = |n| TableColumn::new(format!("f{n:03}"), "number", Content::Numbers);
+    let features = (1..=features).map(feature);
+    first.into_iter().chain(features).collect()
 }
 
 fn check_share(key: &'static str, share: f64) -> Result<(), LoadError> {

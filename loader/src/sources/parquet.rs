@@ -7,9 +7,8 @@ use crate::{
     LoadError, SourceSettings,
     columns::{Content, EMPTY, Selection, TableColumn},
     files::SourceFile,
-    filter::RowFilter,
     progress::ProgressReporter,
-    record_batch_rows::{RecordBatchColumns, RecordBatchRows, batch_rows},
+    record_batch_rows::{RecordBatchRows, batch_rows},
     request::Request,
     sources::ReadSource,
     table::Table,
@@ -43,41 +42,31 @@ impl ReadSource for Parquet {
         request: &Request<'_>,
         reporter: &mut ProgressReporter<'_>,
     ) -> Result<Table, LoadError> {
-        let Request { settings, required, files, .. } = *request;
+        let Request { settings, files, .. } = request;
         let table = files[0].read(|| Ok(describe(open(&files[0])?.schema())))?;
         let place = files[0].path().display().to_string();
-        let chosen = Selection::choose(&table, settings, required, &place)?;
-        let columns = RecordBatchColumns {
-            series: chosen.series.map(|column| table[column].name.clone()),
-            time: table[chosen.time].name.clone(),
-            values: chosen.value_names(&table),
-            na: Vec::new(),
-            line_of: None,
-        };
-        let names = columns.values.clone();
-        let mut rows = RecordBatchRows::new(columns, RowFilter::new(settings)?);
+        let mut rows = RecordBatchRows::new(request, table, place)?;
         // The names, exactly, and the rules of the first file: a text column of a later file that is
         // called like a feature must not be read as numbers.
-        let same = SourceSettings { features: names, ..settings.clone() };
+        let same = SourceSettings { features: rows.value_names().to_vec(), ..(*settings).clone() };
         for file in files {
             file.read(|| read_file(file, &same, &mut rows, reporter))?;
         }
-        Table::from_record_batches(request, &table, chosen, rows)
+        rows.finish(request, None)
     }
 }
 
 fn read_file(
     file: &SourceFile,
     settings: &SourceSettings,
-    rows: &mut RecordBatchRows,
+    rows: &mut RecordBatchRows<'_>,
     reporter: &mut ProgressReporter<'_>,
 ) -> Result<(), LoadError> {
     let place = file.path().display().to_string();
     rows.enter(&place);
     let builder = open(file)?;
     let here = Selection::choose(&describe(builder.schema()), settings, &[], &place)?;
-    let needed = here.series.into_iter().chain([here.time]).chain(here.values);
-    let mask = ProjectionMask::roots(builder.parquet_schema(), needed);
+    let mask = ProjectionMask::roots(builder.parquet_schema(), here.needed());
     let rows_at_once = batch_rows(settings.features.len());
     let reader = builder.with_projection(mask).with_batch_size(rows_at_once).build();
     for batch in reader.map_err(|source| broken(file, source))? {

@@ -12,12 +12,8 @@ fn panel(change: impl FnOnce(&mut SourceSettings)) -> Panel {
     let mut settings = SourceSettings::default();
     change(&mut settings);
     let required = ["close_pct".to_owned()];
-    let request = Request {
-        settings: &settings,
-        required: &required,
-        files: &[],
-        warnings: &Warnings::default(),
-    };
+    let warnings = Warnings::default();
+    let request = Request::new(&settings, &required, &warnings).unwrap();
     let go_on = &mut |_| ControlFlow::Continue(());
     let reporter = &mut ProgressReporter::new(go_on);
     Generate.read(&request, reporter).unwrap().into_panel(reporter).unwrap().panel

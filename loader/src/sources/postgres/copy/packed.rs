@@ -158,7 +158,7 @@ pub(super) fn bad_time(
         ),
     };
     let (place, column) = (columns.place.clone(), column.clone());
-    LoadError::BadTime { place, row, column, value, expected }
+    LoadError::BadCell { place, row, column, value, expected }
 }
 
 fn runs(columns: &CopyColumns) -> Vec<Run> {
