@@ -32,8 +32,8 @@ pub(crate) enum Task {
     /// Run everything CI runs
     ///
     /// Formatting, tidy, the crates that must build without libtorch, clippy, a Python with pandas that
-    /// recomputes figures, tests, doc-tests, memcheck and docs, in that order; stops at the first
-    /// failure, but goes on without that Python. With arguments after `--`, only the tests run and the
+    /// recomputes figures, tests, doc-tests, memcheck, docs, programs outside of the workspace and the
+    /// toys of CONTRIBUTING.md, in that order; stops at the first failure, but goes on without that Python. With arguments after `--`, only the tests run and the
     /// arguments go to the test runner.
     Test(TestFlags),
 
@@ -53,6 +53,17 @@ pub(crate) enum Task {
     /// random. Takes about an hour on two cores, and starts PostgreSQL servers of its own. What each
     /// trial prints is kept in target/break; the table at the end says what was tried and what was found.
     Break(BreakFlags),
+
+    /// Build and run two programs outside of the workspace, as people who embed a stage do
+    ///
+    /// One prepares batches and compiles neither libtorch nor what reads PostgreSQL or Parquet; the
+    /// other trains, set up as trainer/README.md says.
+    Outside,
+
+    /// Apply the diffs of CONTRIBUTING.md to a copy of the workspace, and run what they add
+    ///
+    /// Each adds a source, scaler, model, optimizer or sink by one new file and one line.
+    Toys,
 
     /// Check the rules that no compiler checks
     ///

@@ -18,15 +18,18 @@ mod flags;
 mod libtorch;
 mod lint;
 mod memcheck;
+mod outside;
 mod pipeline;
 mod postgres_server;
 mod prerequisites;
 mod process;
+mod seeded_target;
 mod setup;
 mod steps;
 mod test;
 mod test_python;
 mod tidy;
+mod toys;
 mod venv;
 mod wheels;
 mod whole;
@@ -59,6 +62,8 @@ fn dispatch(task: Task) -> Result<(), Error> {
         Task::Lint => lint::run(&workspace),
         Task::Memcheck => memcheck::run(&workspace),
         Task::Break(flags) => break_it::run(&workspace, &flags),
+        Task::Outside => outside::run(&workspace),
+        Task::Toys => toys::run(&workspace),
         Task::Tidy => tidy::run(&workspace),
         Task::BenchStages(flags) => bench_stages::run(&workspace, &flags),
         Task::BenchPeers(flags) => bench_peers::run(&workspace, &flags),

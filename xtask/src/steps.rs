@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::workspace::Workspace;
-use crate::{memcheck, process, test_python, tidy};
+use crate::{memcheck, outside, process, test_python, tidy, toys};
 
 /// A check that passes or fails.
 #[derive(Debug)]
@@ -24,7 +24,9 @@ enum Action {
     Fmt,
     Tidy,
     Memcheck,
+    Outside,
     Python,
+    Toys,
 }
 
 impl Step {
@@ -41,6 +43,16 @@ impl Step {
     /// The tests of `memcheck.rs`.
     pub(crate) fn memcheck() -> Self {
         Self { name: "memcheck".into(), action: Action::Memcheck }
+    }
+
+    /// The programs of `outside.rs`.
+    pub(crate) fn outside() -> Self {
+        Self { name: "outside".into(), action: Action::Outside }
+    }
+
+    /// The diffs of `toys.rs`.
+    pub(crate) fn toys() -> Self {
+        Self { name: "toys".into(), action: Action::Toys }
     }
 
     /// The Python environment of `test_python.rs`.
@@ -113,6 +125,8 @@ impl Step {
             Action::Fmt => "git ls-files '*.rs' | xargs rustfmt --edition 2024 --check".to_owned(),
             Action::Tidy => "cargo xtask tidy".to_owned(),
             Action::Memcheck => "cargo xtask memcheck".to_owned(),
+            Action::Outside => "cargo xtask outside".to_owned(),
+            Action::Toys => "cargo xtask toys".to_owned(),
             Action::Python => "pip install what recomputes the figures".to_owned(),
         }
     }
@@ -123,6 +137,8 @@ impl Step {
             Action::Fmt => check_format(workspace),
             Action::Tidy => tidy::run(workspace),
             Action::Memcheck => memcheck::run(workspace),
+            Action::Outside => outside::run(workspace),
+            Action::Toys => toys::run(workspace),
             Action::Python => test_python::provide(workspace),
         }
     }

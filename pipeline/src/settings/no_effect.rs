@@ -106,7 +106,8 @@ pub(super) fn check(settings: &Settings, section: &str) -> Result<(), SettingsEr
         let other = other_source(settings.source.kind, key).filter(|_| !from_file);
         let option = key.strip_prefix("train.model_options.");
         let of_model = || model.as_ref()?.idle(option?);
-        let needs = other.or_else(|| rule.map(|rule| rule.needs).or_else(of_model).map(str::to_owned));
+        let needs =
+            other.or_else(|| rule.map(|rule| rule.needs).or_else(of_model).map(str::to_owned));
         if let (false, Some(needs)) = (is_default, needs) {
             let value = at(&values, key).map_or_else(String::new, |value| fit::shown(key, value));
             let problem = format!("has no effect: it needs {needs}");

@@ -21,7 +21,7 @@ mod workload;
 mod harness;
 
 #[path = "../../../pipeline/src/memory.rs"]
-#[expect(dead_code, reason = "the program uses more of it")]
+#[expect(dead_code, unreachable_pub, reason = "the program uses more of it")]
 mod memory;
 
 use cases::{Method, Who};
