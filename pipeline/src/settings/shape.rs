@@ -259,7 +259,7 @@ mod tests {
         check("train.batch_size", &Shape::Whole { least: 1, most: i64::MAX as u64 });
         check("train.epochs", &Shape::Whole { least: 0, most: u32::MAX.into() });
         check("train.learning_rate", &Shape::Number);
-        check("train.loss", &Shape::Choice(&["mse", "mae", "huber"]));
+        check("split.by", &Shape::Choice(&["time", "series"]));
         check("train.model_options.hidden", &Shape::Whole { least: 1, most: i64::MAX as u64 });
         check("train.model_options.dropout", &Shape::Number);
         check("source.cache", &Shape::Text);

@@ -130,7 +130,7 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("train.batch_size", &[], Other("32")),
     ("train.learning_rate", &[], Other("0.01")),
     ("train.schedule", &[], Other("constant")),
-    ("train.optimizer", &[], Refused("sgd", 2, "is not one of: adamw")),
+    ("train.optimizer", &[], Refused("downhill", 2, "is not one of: adamw")),
     ("train.weight_decay", &[], Other("1")),
     ("train.loss", &[], Other("mae")),
     ("train.clip_norm", &[], Other("0.01")),

@@ -9,6 +9,12 @@ fn check_refused(file: &str, set: &[&str], expected: &str) {
     }
 }
 
+/// The words that a key takes; a list may grow.
+fn choices(key: &str) -> String {
+    let Some(shape::Shape::Choice(words)) = shape::Shape::settings().at(key) else { panic!() };
+    words.join(", ")
+}
+
 fn check_variable_refused(name: &str, value: &str, expected: &str) {
     assert_eq!(read("", &[(name, value)], &[]).unwrap_err(), expected);
 }
@@ -111,12 +117,15 @@ fn values_that_do_not_fit_are_refused_in_the_words_of_the_file() {
     check_refused(
         "[train]\nmodel = \"transformer\"",
         &[],
-        "pipeline.toml:2: train.model = \"transformer\" is not one of: lstm",
+        &format!(
+            "pipeline.toml:2: train.model = \"transformer\" is not one of: {}",
+            choices("train.model")
+        ),
     );
     check_refused(
         "",
         &["train.loss=3"],
-        "--set: train.loss = \"3\" is not one of: mse, mae, huber",
+        &format!("--set: train.loss = \"3\" is not one of: {}", choices("train.loss")),
     );
     check_refused(
         "[target]\ncolumns = \"close\"",
