@@ -1,6 +1,5 @@
 //! [`ColumnFit`]: what was learned of one column.
 
-use crate::{moments::Moments, settings::ScaleMethod};
 use millstream_data::{Curve, Fit};
 
 /// A fit, and what else is known of the values it was made of.
@@ -53,23 +52,5 @@ impl ColumnFit {
 
     pub(crate) fn no_value() -> Self {
         ColumnFit { spread: Spread::NoValue, ..ColumnFit::identity() }
-    }
-
-    pub(crate) fn of_moments(method: ScaleMethod, moments: &Moments, at: usize) -> Self {
-        if moments.count[at] == 0 {
-            return ColumnFit::no_value();
-        }
-        let mean = moments.mean[at];
-        match method {
-            ScaleMethod::Minmax => {
-                let (min, max) = (f64::from(moments.min[at]), f64::from(moments.max[at]));
-                ColumnFit::affine(Curve::Linear, min, max - min, mean)
-            }
-            ScaleMethod::Log1p => {
-                let raw = Curve::Log1p.invert(mean);
-                ColumnFit::affine(Curve::Log1p, mean, moments.deviation(at), raw)
-            }
-            _ => ColumnFit::affine(Curve::Linear, mean, moments.deviation(at), mean),
-        }
     }
 }

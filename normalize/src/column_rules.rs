@@ -2,7 +2,8 @@
 
 use crate::{
     error::NormalizeError,
-    settings::{ScaleGroup, ScaleMethod, ScalePer, ScaleSettings},
+    scalers::ScaleMethod,
+    settings::{ScaleGroup, ScalePer, ScaleSettings},
 };
 use glob::Pattern;
 use millstream_data::{ColumnScaling, CrossSection, Fit, Reference, Relative};
@@ -102,8 +103,7 @@ impl ColumnRules {
             let (column, columns) = (name.clone(), columns.to_vec());
             return Err(NormalizeError::UnknownReference { column, columns });
         }
-        let curved = matches!(self.method, ScaleMethod::RankNormal | ScaleMethod::Log1p);
-        if self.is_relative() && curved {
+        if self.is_relative() && self.method.is_curved() {
             let (column, method) = (column.to_owned(), self.method.name());
             return Err(NormalizeError::CurvedReference { column, method });
         }

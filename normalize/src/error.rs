@@ -1,5 +1,6 @@
 //! Why a panel cannot be turned into batches.
 
+use crate::scalers::ScaleMethod;
 use millstream_data::{Bytes, NameError, SameName, column_hint, list_names};
 use millstream_stage::NoThreads;
 use std::error::Error;
@@ -104,7 +105,8 @@ pub enum NormalizeError {
     },
     /// A reference with a method that is not affine.
     #[error(
-        "column {column:?} has a scale.reference and method {method:?}; relative values are scaled by \"zscore\", \"robust\", \"minmax\" or \"none\""
+        "column {column:?} has a scale.reference and method {method:?}; relative values are scaled by {}",
+        ScaleMethod::straight_names()
     )]
     CurvedReference {
         /// The column.

@@ -10,7 +10,7 @@ use crate::{
     rows::Rows,
     windows::{Shape, Window, WindowIndex},
 };
-use millstream_data::{BatchLayout, BatchMeta, BatchSlot, Padding};
+use millstream_data::{BatchLayout, BatchMeta, BatchSlot, Padding, Parts};
 use rayon::{iter::Either, prelude::*};
 
 /// Windows that are looked up together and then copied, one after the other.
@@ -74,88 +74,185 @@ impl Filler {
         assert_eq!(slot.layout(), layout, "a slot made for these windows");
         let places = batches.places(batch);
         let count = (places.end - places.start) as usize;
-        let position = |i: usize| batches.position(places.start + i as u64);
         let (parts, meta) = slot.parts_mut();
-        meta.lookback = match self.padding {
-            Padding::Right => (0..count).map(|i| index.at(position(i)).rows()).max().unwrap_or(0),
-            Padding::None | Padding::Left => layout.lookback,
+        let mut windows = BatchWindows {
+            rows,
+            index,
+            batches,
+            first: places.start,
+            count,
+            layout,
+            padding: self.padding,
+            lookback: layout.lookback,
         };
+        if self.padding == Padding::Right {
+            windows.lookback = windows.longest();
+        }
+        meta.lookback = windows.lookback;
         meta.target_time.clear();
         meta.outcomes.clear();
         meta.last_known.clear();
         meta.series.resize(count, 0);
         meta.time.resize(count, 0);
+        windows
+            .tasks(parts, meta, &mut self.scratch)
+            .enumerate()
+            .with_max_len(PIECE)
+            .for_each_init(|| None, |known, (number, task)| windows.fill(number, task, known));
+    }
+}
 
-        let (padding, lookback) = (self.padding, meta.lookback);
-        let (row, scratch) = (lookback.max(1), self.scratch.len() / layout.batch_size.max(1));
-        let labels = tasks(parts.targets, layout.labels(), count).zip(tasks(
+/// The windows of one batch, and how they are laid out in it.
+struct BatchWindows<'a> {
+    rows: &'a Rows,
+    index: &'a WindowIndex,
+    batches: &'a Batches,
+    /// Place of the first window in the pass.
+    first: u64,
+    count: usize,
+    layout: BatchLayout,
+    padding: Padding,
+    /// Rows of a window in this batch.
+    lookback: usize,
+}
+
+/// What a few windows are written to: their share of every part of the slot. Empty where the batch has
+/// no such part.
+struct Task<'a> {
+    inputs: &'a mut [f32],
+    targets: &'a mut [f32],
+    last_known: &'a mut [f32],
+    lengths: &'a mut [f32],
+    mask: &'a mut [f32],
+    segments: &'a mut [f32],
+    series: &'a mut [u32],
+    time: &'a mut [i64],
+    scratch: &'a mut [f32],
+}
+
+/// Where the windows of a task are in the index; found while the task before it was filled.
+struct Positions {
+    task: usize,
+    positions: [u64; TASK],
+}
+
+impl BatchWindows<'_> {
+    /// Rows of the longest window.
+    fn longest(&self) -> usize {
+        (0..self.count).map(|i| self.index.at(self.position(i)).rows()).max().unwrap_or(0)
+    }
+
+    /// The slot, cut by task.
+    fn tasks<'s>(
+        &self,
+        parts: Parts<'s>,
+        meta: &'s mut BatchMeta,
+        scratch: &'s mut [f32],
+    ) -> impl IndexedParallelIterator<Item = Task<'s>> {
+        let (count, layout, lookback) = (self.count, self.layout, self.lookback);
+        let scratch_size = scratch.len() / layout.batch_size.max(1);
+        let labels = cut(parts.targets, layout.labels(), count).zip(cut(
             parts.last_known,
             layout.targets,
             count,
         ));
-        let extras = tasks(parts.lengths, 1, count)
-            .zip(tasks(parts.mask, lookback, count))
-            .zip(tasks(parts.segments, lookback, count))
-            .zip(tasks(&mut self.scratch, scratch, count));
-        tasks(parts.inputs, lookback * layout.features, count)
+        let padding = cut(parts.lengths, 1, count).zip(cut(parts.mask, lookback, count));
+        let keys = meta.series.par_chunks_mut(TASK).zip(meta.time.par_chunks_mut(TASK));
+        cut(parts.inputs, lookback * layout.features, count)
+            .zip(cut(scratch, scratch_size, count))
+            .zip(cut(parts.segments, lookback, count))
             .zip(labels)
-            .zip(extras)
-            .zip(meta.series.par_chunks_mut(TASK).zip(meta.time.par_chunks_mut(TASK)))
-            .enumerate()
-            .with_max_len(PIECE)
-            .for_each_init(
-                || None,
-                |known, (task, (((inputs, (targets, last)), extras), (series, time)))| {
-                    let (((lengths, mask), segments), scratch) = extras;
-                    // Shuffled windows lie anywhere, and so does all that belongs to them. So what is
-                    // needed is asked for long before: while the windows of one task are copied, the
-                    // memory comes by what belongs to them, and by the places of the next ones.
-                    let find = |task: usize| -> [u64; TASK] {
-                        std::array::from_fn(|i| position((task * TASK + i).min(count - 1)))
-                    };
-                    let positions = match known.take() {
-                        Some((of, positions)) if of == task => positions,
-                        _ => find(task),
-                    };
-                    let windows = positions.map(|position| index.at(position));
-                    prefetch_hints::fetch(rows.inputs(windows[0].first, windows[0].rows()));
-                    let following = find(task + 1);
-                    following.iter().for_each(|position| index.ahead(*position));
-                    *known = Some((task + 1, following));
-                    for window in &windows {
-                        prefetch_hints::touch(&rows.times()[window.row]);
-                        rows.labels.ahead(window.row);
-                    }
-                    let inputs = inputs.chunks_exact_mut(row * layout.features);
-                    for (i, (window, out)) in windows.iter().zip(inputs).enumerate() {
-                        let next =
-                            windows.get(i + 1).copied().unwrap_or_else(|| index.at(following[0]));
-                        prefetch_hints::fetch(rows.inputs(next.first, next.rows()));
-                        copy_inputs(rows, window, padding, out, scratch);
-                    }
-                    let padded = lengths.iter_mut().zip(mask.chunks_exact_mut(row));
-                    for (window, (length, mask)) in windows.iter().zip(padded) {
-                        *length = window.rows() as f32;
-                        let (real, padded) = sides(mask, window.rows(), padding);
-                        real.fill(1.0);
-                        padded.fill(0.0);
-                    }
-                    for (window, out) in windows.iter().zip(segments.chunks_exact_mut(row)) {
-                        place(rows.segments(window.first, window.rows()), padding, out);
-                    }
-                    for ((window, series), time) in windows.iter().zip(series).zip(time) {
-                        (*series, *time) = (window.series, rows.times()[window.row]);
-                    }
-                    for (window, out) in
-                        windows.iter().zip(targets.chunks_exact_mut(layout.labels()))
-                    {
-                        rows.labels.copy(window.row, window.series_end, out);
-                    }
-                    for (window, out) in windows.iter().zip(last.chunks_exact_mut(layout.targets)) {
-                        out.copy_from_slice(rows.labels.last(window.row, window.series));
-                    }
-                },
-            );
+            .zip(padding)
+            .zip(keys)
+            .map(|(((((inputs, scratch), segments), labels), padding), keys)| {
+                let ((targets, last_known), (lengths, mask)) = (labels, padding);
+                let (series, time) = keys;
+                Task { inputs, targets, last_known, lengths, mask, segments, series, time, scratch }
+            })
+    }
+
+    /// Fills the share of one task. `known` are the positions that the task before it looked up.
+    ///
+    /// Shuffled windows lie anywhere, and so does all that belongs to them. So what is needed is asked
+    /// for long before: while the windows of one task are copied, the memory comes by what belongs to
+    /// them, and by the places of the next ones.
+    fn fill(&self, number: usize, task: Task<'_>, known: &mut Option<Positions>) {
+        let Positions { positions, .. } = known
+            .take()
+            .filter(|known| known.task == number)
+            .unwrap_or_else(|| self.positions(number));
+        let windows = positions.map(|position| self.index.at(position));
+        self.prefetch_inputs(&windows[0]);
+        let following = known.insert(self.positions(number + 1));
+        following.positions.iter().for_each(|position| self.index.prefetch(*position));
+        for window in &windows {
+            prefetch_hints::touch(&self.rows.times()[window.row]);
+            self.rows.labels.prefetch(window.row);
+        }
+
+        self.copy_inputs(&windows, following, task.inputs, task.scratch);
+        self.mark_padding(&windows, task.lengths, task.mask);
+        for (window, out) in windows.iter().zip(task.segments.chunks_exact_mut(self.row())) {
+            place(self.rows.segments(window.first, window.rows()), self.padding, out);
+        }
+        for ((window, series), time) in windows.iter().zip(task.series).zip(task.time) {
+            (*series, *time) = (window.series, self.rows.times()[window.row]);
+        }
+        let (labels, targets) = (&self.rows.labels, self.layout.targets);
+        for (window, out) in windows.iter().zip(task.targets.chunks_exact_mut(self.layout.labels()))
+        {
+            labels.copy(window.row, window.series_end, out);
+        }
+        for (window, out) in windows.iter().zip(task.last_known.chunks_exact_mut(targets)) {
+            out.copy_from_slice(labels.last(window.row, window.series));
+        }
+    }
+
+    /// Copies the inputs of each window, and asks for those of the next one meanwhile.
+    fn copy_inputs(
+        &self,
+        windows: &[Window; TASK],
+        following: &Positions,
+        inputs: &mut [f32],
+        scratch: &mut [f32],
+    ) {
+        let inputs = inputs.chunks_exact_mut(self.row() * self.layout.features);
+        for (i, (window, out)) in windows.iter().zip(inputs).enumerate() {
+            let next = windows.get(i + 1).copied();
+            self.prefetch_inputs(&next.unwrap_or_else(|| self.index.at(following.positions[0])));
+            copy_inputs(self.rows, window, self.padding, out, scratch);
+        }
+    }
+
+    /// Writes how long each window is, and which of its rows are real.
+    fn mark_padding(&self, windows: &[Window; TASK], lengths: &mut [f32], mask: &mut [f32]) {
+        let padded = lengths.iter_mut().zip(mask.chunks_exact_mut(self.row()));
+        for (window, (length, mask)) in windows.iter().zip(padded) {
+            *length = window.rows() as f32;
+            let (real, padded) = sides(mask, window.rows(), self.padding);
+            real.fill(1.0);
+            padded.fill(0.0);
+        }
+    }
+
+    fn prefetch_inputs(&self, window: &Window) {
+        prefetch_hints::fetch(self.rows.inputs(window.first, window.rows()));
+    }
+
+    /// Where the windows of a task are; past the end of the batch, its last one.
+    fn positions(&self, task: usize) -> Positions {
+        let window = |i: usize| (task * TASK + i).min(self.count - 1);
+        Positions { task, positions: std::array::from_fn(|i| self.position(window(i))) }
+    }
+
+    /// The position in the index of window number `i` of the batch.
+    fn position(&self, i: usize) -> u64 {
+        self.batches.position(self.first + i as u64)
+    }
+
+    /// Values of a window in a part that has one a row.
+    fn row(&self) -> usize {
+        self.lookback.max(1)
     }
 }
 
@@ -234,7 +331,7 @@ fn sides(out: &mut [f32], real: usize, padding: Padding) -> (&mut [f32], &mut [f
 }
 
 /// A part cut by task, `size` values a window; empty pieces where the batch has no such part.
-fn tasks(
+fn cut(
     part: &mut [f32],
     size: usize,
     count: usize,

@@ -1,4 +1,4 @@
-//! ColumnFit: everything that is learned from training rows before training.
+//! Fitting: everything that is learned from training rows before training.
 //!
 //! Columns whose method needs only moments are fitted in one pass over the panel, all at once;
 //! quantiles, single series and values relative to a window are collected column by column. The
@@ -10,19 +10,16 @@ use crate::{
     contract::{check_cross_sections, schema},
     cross_section::crossed,
     error::NormalizeError,
-    labels::Labels,
     moments::{Moments, Pass, is_known},
     panel_rows::{self, PanelRows, SeriesRows},
-    quantiles::fit_values,
     relative::{self, OwnFit},
     resolution::lost_changes,
-    settings::{ScaleMethod, ScalePer, ScaleSettings, TargetSettings, WindowSettings},
+    scalers::{Needs, ScaleMethod},
+    settings::{ScalePer, ScaleSettings, TargetSettings, WindowSettings},
     split::TrainSplit,
+    target_fit::fit_targets,
 };
-use millstream_data::{
-    ColumnScaling, CrossSection, DataSchema, Fit, Panel, Scaling, SeriesFits, TargetKind,
-    list_names,
-};
+use millstream_data::{ColumnScaling, DataSchema, Fit, Panel, Scaling, SeriesFits, list_names};
 use rayon::prelude::*;
 
 /// What to fit.
@@ -77,7 +74,7 @@ pub fn fit(
     let data = Data { rows: PanelRows::new(&panel_crossed), series: &series, times: &times, train };
     let moments = data.moments(&features, &labels);
     let mut fitted = data.columns(&features, moments.as_ref());
-    let targets = data.targets(panel, &schema, settings, &labels, moments.as_ref());
+    let targets = fit_targets(&data, panel, &schema, settings, &labels, moments.as_ref());
 
     let mut scaling = Scaling {
         method: settings.scale.method.name().to_owned(),
@@ -125,14 +122,6 @@ pub fn fit(
     Ok(Fitted { schema, scaling, warnings })
 }
 
-/// What the scaling of the targets is.
-struct Targets {
-    columns: Vec<ColumnScaling>,
-    spread: Vec<Spread>,
-    /// By series, where it has its own.
-    own: Vec<Option<Vec<ColumnFit>>>,
-}
-
 fn check_targets(panel: &Panel, targets: &[(usize, ColumnRules)]) -> Result<(), NormalizeError> {
     let (names, rows) = (&panel.schema().columns, PanelRows::new(panel));
     let has_value = |at: usize| rows.rows(0..rows.len()).any(|row| is_known(row[at]));
@@ -150,11 +139,11 @@ fn check_targets(panel: &Panel, targets: &[(usize, ColumnRules)]) -> Result<(), 
 }
 
 /// The data that is fitted on.
-struct Data<'a> {
-    rows: PanelRows<'a>,
-    series: &'a [SeriesRows],
-    times: &'a [i64],
-    train: &'a TrainSplit,
+pub(crate) struct Data<'a> {
+    pub(crate) rows: PanelRows<'a>,
+    pub(crate) series: &'a [SeriesRows],
+    pub(crate) times: &'a [i64],
+    pub(crate) train: &'a TrainSplit,
 }
 
 impl Data<'_> {
@@ -165,16 +154,16 @@ impl Data<'_> {
         targets: &[(usize, ColumnRules)],
     ) -> Option<Moments> {
         let wanted =
-            |rules: &ColumnRules| !rules.is_relative() && is_fitted_by_moments(rules.method);
+            |rules: &ColumnRules| !rules.is_relative() && rules.method.is_fitted_by_moments();
         if !features.iter().any(|(_, rules)| wanted(rules)) {
             return None;
         }
         let mut log = vec![false; self.rows.width()];
-        let with = |method| {
-            features.iter().chain(targets).filter(move |(_, rules)| rules.method == method)
+        let with = |needs| {
+            features.iter().chain(targets).filter(move |(_, rules)| rules.method.needs() == needs)
         };
-        with(ScaleMethod::Log1p).for_each(|(at, _)| log[*at] = true);
-        let extremes = with(ScaleMethod::Minmax).next().is_some();
+        with(Needs::LogMoments).for_each(|(at, _)| log[*at] = true);
+        let extremes = with(Needs::Extremes).next().is_some();
         Some(Pass { rows: &self.rows, keep: &self.keep(), log: &log, extremes }.run())
     }
 
@@ -184,92 +173,25 @@ impl Data<'_> {
         columns: &[(usize, ColumnRules)],
         moments: Option<&Moments>,
     ) -> Vec<ColumnFit> {
-        let sorted = |method| matches!(method, ScaleMethod::Robust | ScaleMethod::RankNormal);
+        let sorted = |method: ScaleMethod| method.needs() == Needs::Sorted;
         let keep = match columns.iter().any(|(_, rules)| sorted(rules.method)) {
             true => self.keep(),
             false => Vec::new(),
         };
         let fit = |(at, rules): &(usize, ColumnRules)| match moments {
             _ if rules.is_relative() => ColumnFit::identity(),
-            Some(moments) if is_fitted_by_moments(rules.method) => {
-                ColumnFit::of_moments(rules.method, moments, *at)
+            Some(moments) if rules.method.is_fitted_by_moments() => {
+                rules.method.fit_moments(moments, *at)
             }
             _ if sorted(rules.method) => {
                 let rows = self.rows.rows(0..self.rows.len()).zip(&keep);
                 let kept = rows.filter(|(_, keep)| **keep).map(|(row, _)| row[*at]);
                 let mut known: Vec<f32> = kept.filter(|x| is_known(*x)).collect();
-                fit_values(rules.method, &mut known)
+                rules.method.fit_values(&mut known)
             }
             _ => ColumnFit::identity(),
         };
         columns.par_iter().map(fit).collect()
-    }
-
-    /// Fits the targets, whose raw values are those of `panel`.
-    fn targets(
-        &self,
-        panel: &Panel,
-        schema: &DataSchema,
-        settings: &FitSettings,
-        targets: &[(usize, ColumnRules)],
-        moments: Option<&Moments>,
-    ) -> Targets {
-        let Data { series, times, train, .. } = *self;
-        let (kind, cross_section) = (schema.target_kind, settings.target.cross_section);
-        let methods: Vec<(ScaleMethod, ScalePer)> = targets
-            .iter()
-            .map(|(_, rules)| match kind {
-                // Classes are no quantities.
-                TargetKind::Direction => (ScaleMethod::None, ScalePer::Feature),
-                _ => (rules.method, rules.per),
-            })
-            .collect();
-        // Labels that are a column's values have its moments, and need not be collected.
-        let of_column = |target: usize| {
-            let (at, rules) = &targets[target];
-            // Of logarithms there are no moments of the values themselves, whose mean is wanted.
-            let plain = kind == TargetKind::Value
-                && rules.method != ScaleMethod::Log1p
-                && [cross_section, rules.cross_section] == [CrossSection::None; 2]
-                && is_fitted_by_moments(rules.method);
-            Some(ColumnFit::of_moments(rules.method, moments.filter(|_| plain)?, *at))
-        };
-        let mut common: Vec<Option<ColumnFit>> = (0..targets.len()).map(of_column).collect();
-        let per_series = |target: usize| methods[target].1 == ScalePer::Series;
-        let collected = (0..targets.len()).any(|i| common[i].is_none() || per_series(i));
-        let labels = collected.then(|| {
-            let places: Vec<usize> = targets.iter().map(|(at, _)| *at).collect();
-            let columns = panel_rows::columns(&PanelRows::new(panel), &places);
-            Labels::raw(columns, series, times, places.len(), schema, cross_section)
-        });
-        let values = |series: &[SeriesRows], target: usize| -> Vec<f32> {
-            let labels = labels.as_ref().expect("labels are there if a target is not all moments");
-            let of = |series| labels.of_part(target, series, times, train.part());
-            series.par_iter().flat_map_iter(of).collect()
-        };
-        let collect = |target: usize| fit_values(methods[target].0, &mut values(series, target));
-        let common: Vec<ColumnFit> = common
-            .par_iter_mut()
-            .enumerate()
-            .map(|(target, fitting)| fitting.take().unwrap_or_else(|| collect(target)))
-            .collect();
-        let own = |series: &SeriesRows| {
-            let fit = |target: usize| {
-                let values = |target| values(std::slice::from_ref(series), target);
-                per_series(target).then(|| own_fitting(methods[target].0, &mut values(target)))?
-            };
-            or_common((0..targets.len()).map(fit).collect(), common.iter().cloned())
-        };
-        let columns = schema.targets.iter().zip(&common).map(|(name, fitting)| ColumnScaling {
-            cross_section,
-            fit: fitting.fit.clone(),
-            ..ColumnScaling::affine(name.clone(), 0.0, 1.0, fitting.mean)
-        });
-        Targets {
-            columns: columns.collect(),
-            spread: common.iter().map(|fitting| fitting.spread).collect(),
-            own: series.par_iter().map(own).collect(),
-        }
     }
 
     /// By series, the fits of its own, where a column is fitted per series.
@@ -317,22 +239,17 @@ impl Data<'_> {
     }
 }
 
-/// Whether moments are all that a method needs.
-fn is_fitted_by_moments(method: ScaleMethod) -> bool {
-    matches!(method, ScaleMethod::Zscore | ScaleMethod::Minmax | ScaleMethod::Log1p)
-}
-
 /// The fit of one series; none where it has no spread to go by.
 pub(crate) fn own_fit(method: ScaleMethod, values: &mut [f32]) -> Option<Fit> {
     own_fitting(method, values).map(|fitting| fitting.fit)
 }
 
-fn own_fitting(method: ScaleMethod, values: &mut [f32]) -> Option<ColumnFit> {
-    Some(fit_values(method, values)).filter(|fitting| fitting.spread == Spread::Some)
+pub(crate) fn own_fitting(method: ScaleMethod, values: &mut [f32]) -> Option<ColumnFit> {
+    Some(method.fit_values(values)).filter(|fitting| fitting.spread == Spread::Some)
 }
 
 /// What a series has of its own, filled up with what is common; `None` where it has nothing.
-fn or_common<T>(own: Vec<Option<T>>, common: impl Iterator<Item = T>) -> Option<Vec<T>> {
+pub(crate) fn or_common<T>(own: Vec<Option<T>>, common: impl Iterator<Item = T>) -> Option<Vec<T>> {
     let has_own = own.iter().any(Option::is_some);
     let filled = own.into_iter().zip(common).map(|(own, common)| own.unwrap_or(common));
     has_own.then(|| filled.collect())

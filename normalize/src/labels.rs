@@ -142,7 +142,7 @@ impl Labels {
     }
 
     /// Asks for what [`copy`](Self::copy) and [`last`](Self::last) of this row will want.
-    pub(crate) fn ahead(&self, row: usize) {
+    pub(crate) fn prefetch(&self, row: usize) {
         prefetch_hints::touch(&self.values[row * self.width()]);
     }
 

@@ -64,16 +64,17 @@ mod panel_rows;
 mod passes;
 mod prefetch_hints;
 mod prepare;
-mod quantiles;
 mod reference;
 mod relative;
 mod resolution;
 mod room;
 mod rows;
+mod scalers;
 mod settings;
 mod shuffle;
 mod split;
 mod stage;
+mod target_fit;
 mod training_data;
 mod windows;
 mod with_avx2;
@@ -85,9 +86,10 @@ pub use crate::{
     fit::{FitSettings, Fitted, fit},
     panel_rows::SeriesRows,
     rows::Rows,
+    scalers::ScaleMethod,
     settings::{
-        PadSide, ScaleGroup, ScaleMethod, ScalePer, ScaleSettings, ShortSeries, SplitBy,
-        SplitSettings, TargetSettings, Walk, WindowOrder, WindowSettings,
+        PadSide, ScaleGroup, ScalePer, ScaleSettings, ShortSeries, SplitBy, SplitSettings,
+        TargetSettings, Walk, WindowOrder, WindowSettings,
     },
     shuffle::Shuffle,
     split::{Part, Span, Split, TrainSplit},

@@ -7,7 +7,6 @@ use crate::{
     error::NormalizeError,
     fit::{FitSettings, own_fit},
     moments::is_known,
-    quantiles::fit_values,
     rows::Rows,
     settings::ScalePer,
     split::TrainSplit,
@@ -61,7 +60,7 @@ pub(crate) fn fit(
         .into_par_iter()
         .map(|(place, column)| {
             let rules = &columns[column].1;
-            let common = fit_values(rules.method, &mut values(&rows, &windows, place));
+            let common = rules.method.fit_values(&mut values(&rows, &windows, place));
             let own = match rules.per {
                 ScalePer::Feature => Vec::new(),
                 ScalePer::Series => windows

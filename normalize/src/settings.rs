@@ -1,6 +1,6 @@
 //! The `[target]`, `[window]`, `[split]` and `[scale]` settings, as plain serde structs.
 
-use crate::error::NormalizeError;
+use crate::{error::NormalizeError, scalers::ScaleMethod};
 use millstream_data::{CrossSection, Missing, Padding, Reference, Relative, TargetKind};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
@@ -173,24 +173,6 @@ pub struct ScaleGroup {
     pub relative: Option<Relative>,
 }
 
-/// How the scale of a column is fitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScaleMethod {
-    /// Mean 0, standard deviation 1.
-    Zscore,
-    /// Median 0, distance between the quartiles 1.
-    Robust,
-    /// Minimum 0, maximum 1.
-    Minmax,
-    /// The normal score of the value's rank.
-    RankNormal,
-    /// `sign(x) * ln(1 + |x|)`, then mean 0 and standard deviation 1.
-    Log1p,
-    /// Values as they are.
-    None,
-}
-
 /// What has scaling numbers of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -318,21 +300,6 @@ impl Default for ScaleSettings {
             reference: Reference::None,
             relative: Relative::Difference,
             groups: Vec::new(),
-        }
-    }
-}
-
-impl ScaleMethod {
-    /// Its name in settings.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            ScaleMethod::Zscore => "zscore",
-            ScaleMethod::Robust => "robust",
-            ScaleMethod::Minmax => "minmax",
-            ScaleMethod::RankNormal => "rank_normal",
-            ScaleMethod::Log1p => "log1p",
-            ScaleMethod::None => "none",
         }
     }
 }

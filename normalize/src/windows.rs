@@ -250,7 +250,7 @@ impl WindowIndex {
     }
 
     /// Asks for what [`at`](Self::at) of this position will want.
-    pub(crate) fn ahead(&self, position: u64) {
+    pub(crate) fn prefetch(&self, position: u64) {
         prefetch_hints::touch(&self.places[position as usize]);
     }
 
