@@ -15,7 +15,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut data = TrainingData::new(&panel, &settings)?;
     for epoch in 1..=3 {
         for batch in data.train(epoch) {
-            println!("epoch {epoch}: {:?} windows to {:?}", batch.inputs_shape(), batch.targets_shape());
+            println!(
+                "epoch {epoch}: {:?} windows to {:?}",
+                batch.inputs_shape(),
+                batch.targets_shape()
+            );
         }
     }
     Ok(())
