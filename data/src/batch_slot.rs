@@ -70,7 +70,7 @@ pub struct BatchSlot {
 
 /// The parts of a slot, to be filled.
 #[derive(Debug)]
-pub struct Parts<'a> {
+pub struct BatchParts<'a> {
     /// `[batch, lookback, features]`
     pub inputs: &'a mut [f32],
     /// `[batch, horizon, targets]`
@@ -116,7 +116,7 @@ impl BatchSlot {
     }
 
     /// The parts and the meta data, to be filled.
-    pub fn parts_mut(&mut self) -> (Parts<'_>, &mut BatchMeta) {
+    pub fn parts_mut(&mut self) -> (BatchParts<'_>, &mut BatchMeta) {
         let layout = self.layout;
         let mut rest = self.memory.values_mut();
         let mut part = |values: usize| {
@@ -127,7 +127,7 @@ impl BatchSlot {
         };
         let Extras { padding, segments } = layout.extras;
         let per_row = layout.batch_size * layout.lookback;
-        let parts = Parts {
+        let parts = BatchParts {
             inputs: part(layout.batch_size * layout.window()),
             targets: part(layout.batch_size * layout.labels()),
             last_known: part(layout.batch_size * layout.targets),

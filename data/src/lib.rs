@@ -6,7 +6,8 @@
 //! returns the slot. Every batch carries the [`Plan`] of its stream and a [`Tag`] that says where in it
 //! the batch stands; a [`Scaling`] tells how values became what they are, and how they go back.
 //!
-//! Here too, because every crate must agree on them: [`NamePattern`] (which columns a glob means),
+//! Here too, because every crate must agree on them: [`time`] (what a time is as text), [`table`] (any
+//! Arrow table as a panel), [`nearest_name`] (what was meant), [`NamePattern`] (which columns a glob means),
 //! [`ForecastColumns`] (what forecasts are called), [`Checksums`], and the one way to write a
 //! file ([`WholeFile`]) or a folder ([`replace_folder`]) whole or not at all. Nothing here reads a
 //! source, fits a scale or knows a model.
@@ -50,7 +51,7 @@ mod whole_folder;
 
 pub use crate::{
     batch_layout::{BatchLayout, Extras},
-    batch_slot::{BatchMeta, BatchSlot, HostMemory, Parts},
+    batch_slot::{BatchMeta, BatchParts, BatchSlot, HostMemory},
     bytes::Bytes,
     checksums::{ChecksumError, Checksums},
     curve::Curve,

@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn what_is_no_panel_is_refused_with_the_place() {
         let check = |series, time, days, expected| {
-            check_refused(table(SYMBOLS, days), series, time, expected)
+            check_refused(table(SYMBOLS, days), series, time, expected);
         };
         check("symbl", "day", [1, 2, 3], "did you mean \"symbol\"?");
         check("symbol", "note", [1, 2, 3], "column \"note\": row 0 holds \"x\"; expected YYYY");

@@ -1,5 +1,5 @@
 //! Three slots, ten thousand batches: a producer like normalize, a ring like prefetch with device
-//! halves of its own, and a consumer with no tch. Host and device halves recycle separately.
+//! device buffers of its own, and a consumer with no tch. Host and device buffers recycle separately.
 #![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
 use millstream_data::{
@@ -103,10 +103,10 @@ impl Device {
 }
 
 #[derive(Debug)]
-struct Half(Arc<Device>);
+struct DeviceBuffer(Arc<Device>);
 
 // SAFETY: the values lie in a box of the layout's size, and are written while nobody has a lease.
-unsafe impl DeviceMemory for Half {
+unsafe impl DeviceMemory for DeviceBuffer {
     fn place(&self) -> Place {
         Place::Cuda(0)
     }
@@ -122,9 +122,9 @@ unsafe impl DeviceMemory for Half {
     fn finish(&self) {}
 }
 
-/// Like prefetch: copies each host half into a free device half and lets the host half go at once.
+/// Like prefetch: copies each host buffer into a free device buffer and lets the host buffer go at once.
 struct Ring {
-    halves: Pool<DeviceSlot>,
+    buffers: Pool<DeviceSlot>,
     devices: Vec<Arc<Device>>,
 }
 
@@ -137,7 +137,7 @@ impl Stage for Ring {
         mut host: Lease<BatchSlot>,
         emit: &mut Emit<'_, DeviceBatch>,
     ) -> Result<Flow, Infallible> {
-        let Some(mut device) = emit.take(&self.halves) else { return Ok(Flow::Stop) };
+        let Some(mut device) = emit.take(&self.buffers) else { return Ok(Flow::Stop) };
         let address = device.memory().address() as usize;
         let target = self.devices.iter().find(|d| d.address == address).unwrap();
         target.values.lock().unwrap().copy_from_slice(host.values());
@@ -186,17 +186,18 @@ impl Sink for Consumer {
 fn three_slots_carry_ten_thousand_batches() {
     let hosts = Pool::new((0..SLOTS).map(|_| BatchSlot::on_heap(LAYOUT)));
     let devices: Vec<_> = (0..SLOTS).map(|_| Arc::new(Device::new())).collect();
-    let halves = devices.iter().map(|d| DeviceSlot::new(LAYOUT, Box::new(Half(Arc::clone(d)))));
-    let halves = Pool::new(halves);
+    let buffers =
+        devices.iter().map(|d| DeviceSlot::new(LAYOUT, Box::new(DeviceBuffer(Arc::clone(d)))));
+    let buffers = Pool::new(buffers);
     let outcome = Pipeline::from("start", Start(true), SLOTS)
         .then("producer", Producer { slots: hosts.clone() })
-        .then("ring", Ring { halves: halves.clone(), devices: devices.clone() })
+        .then("ring", Ring { buffers: buffers.clone(), devices: devices.clone() })
         .run("consumer", Consumer { devices, next: 0, addresses: HashSet::new() })
         .unwrap();
     let (batches, addresses) = outcome.report;
     assert_eq!(batches, BATCHES);
-    assert_eq!(addresses, SLOTS, "every device half was used, and no other memory");
-    assert_eq!((hosts.free(), halves.free()), (SLOTS, SLOTS), "every slot is back");
+    assert_eq!(addresses, SLOTS, "every device buffer was used, and no other memory");
+    assert_eq!((hosts.free(), buffers.free()), (SLOTS, SLOTS), "every slot is back");
 }
 
 /// Stops after a few batches while some are still in the links.
@@ -250,15 +251,16 @@ fn slots_come_back_from_a_line_that_stopped_early() {
         for round in 0..400 {
             let hosts = Pool::new((0..SLOTS).map(|_| BatchSlot::on_heap(LAYOUT)));
             let devices: Vec<_> = (0..SLOTS).map(|_| Arc::new(Device::new())).collect();
-            let halves =
-                devices.iter().map(|d| DeviceSlot::new(LAYOUT, Box::new(Half(Arc::clone(d)))));
-            let halves = Pool::new(halves);
+            let buffers = devices
+                .iter()
+                .map(|d| DeviceSlot::new(LAYOUT, Box::new(DeviceBuffer(Arc::clone(d)))));
+            let buffers = Pool::new(buffers);
             Pipeline::from("start", Start(true), SLOTS)
                 .then("producer", Producer { slots: hosts.clone() })
-                .then("ring", Ring { halves: halves.clone(), devices })
+                .then("ring", Ring { buffers: buffers.clone(), devices })
                 .run("consumer", Impatient(1 + round % 9))
                 .unwrap();
-            assert_eq!((hosts.free(), halves.free()), (SLOTS, SLOTS));
+            assert_eq!((hosts.free(), buffers.free()), (SLOTS, SLOTS));
         }
     });
 }

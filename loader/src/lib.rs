@@ -59,7 +59,9 @@ mod text_number;
 mod utc_offsets;
 
 // Shared with normalize: what is said of times, numbers and names there holds here.
-use millstream_data::{decimal, time};
+#[cfg(feature = "postgres")]
+use millstream_data::decimal;
+use millstream_data::time;
 
 pub use crate::{
     cache_damage::CacheDamage,

@@ -12,7 +12,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (schema, _) = format.infer_schema(File::open(&file)?, None)?;
     let csv = ReaderBuilder::new(Arc::new(schema)).with_format(format).build(File::open(file)?)?;
     let panel = Panel::from_table(&csv.collect::<Result<Vec<_>, _>>()?, Some(&series), &time)?;
-
     let mut settings = TrainingSettings { batch_size: 64.try_into()?, ..Default::default() };
     settings.fit.target.columns = vec![target];
     settings.fit.window.lookback = 24.try_into()?;

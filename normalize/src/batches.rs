@@ -4,7 +4,7 @@
 //! global batch every rank takes its slice, so that all ranks together see each window once.
 
 use crate::{
-    cross_section::TimeIndex, error::NormalizeError, rows::Rows, settings::WindowOrder,
+    cross_section::TimeIndex, error::NormalizeError, rows::ScaledRows, settings::WindowOrder,
     shuffle::Shuffle, windows::WindowIndex,
 };
 use millstream_data::PanelSchema;
@@ -83,7 +83,7 @@ impl Batches {
     /// # Panics
     /// For `by_time`, which has batches of its own: [`by_time`](Self::by_time).
     pub fn training(
-        rows: &Rows,
+        rows: &ScaledRows,
         index: &WindowIndex,
         batch_size: usize,
         rank: Rank,
@@ -195,7 +195,7 @@ impl TimeBatches {
     /// # Errors
     /// [`NormalizeError::WideTime`] when a time has more windows than a batch.
     pub fn new(
-        rows: &Rows,
+        rows: &ScaledRows,
         index: &WindowIndex,
         batch_size: usize,
         schema: &PanelSchema,
@@ -238,7 +238,7 @@ impl TimeBatches {
 }
 
 impl ShardShuffle {
-    fn new(rows: &Rows, index: &WindowIndex, seed: u64, epoch: u32) -> Self {
+    fn new(rows: &ScaledRows, index: &WindowIndex, seed: u64, epoch: u32) -> Self {
         // A window belongs to the shard it ends in; in the index those are adjacent.
         let mut borders: Vec<u64> =
             rows.shard_starts.iter().map(|&row| index.before(row)).collect();

@@ -2,10 +2,10 @@
 
 use crate::{
     error::NormalizeError,
-    rows::Rows,
+    rows::ScaledRows,
     settings::{SplitBy, SplitSettings},
-    split::{Part, Span, Split, distinct_times},
-    windows::Shape,
+    split::{Span, Split, SplitPart, distinct_times},
+    windows::WindowShape,
 };
 use millstream_data::{Panel, WindowCounts};
 
@@ -22,7 +22,7 @@ pub(crate) struct Between {
 
 impl Between {
     /// Counts the windows of all series that belong to no part.
-    pub(crate) fn count(rows: &Rows, shape: Shape, split: &Split) -> Self {
+    pub(crate) fn count(rows: &ScaledRows, shape: WindowShape, split: &Split) -> Self {
         let mut found = Between::default();
         let parts = [split.train().part(), &split.validation, &split.test];
         let [train, validation, test] = parts.map(|part| part.span);
@@ -31,14 +31,15 @@ impl Between {
             Span { from: validation.until, until: test.from },
         ];
         for series in rows.series() {
-            let own: Vec<&Part> =
+            let own: Vec<&SplitPart> =
                 parts.into_iter().filter(|part| part.has_series(series.code)).collect();
             let first = series.start + shape.min_rows - 1;
             let ends = first..series.end.saturating_sub(shape.horizon);
             for row in ends.step_by(shape.stride) {
                 let targets = &rows.times()[row + 1..=row + shape.horizon];
                 let (from, until) = (targets[0], targets[targets.len() - 1]);
-                let inside = |part: &&Part| part.span.contains(from) && part.span.contains(until);
+                let inside =
+                    |part: &&SplitPart| part.span.contains(from) && part.span.contains(until);
                 let embargoed = |time: &i64| embargoes.iter().any(|span| span.contains(*time));
                 if own.iter().any(inside) {
                     continue;
@@ -92,7 +93,7 @@ pub(crate) fn empty_parts(
             });
         }
     }
-    let line = |(_, verb, part, so): (u64, &str, &Part, &str)| match settings.by {
+    let line = |(_, verb, part, so): (u64, &str, &SplitPart, &str)| match settings.by {
         SplitBy::Time => {
             let held = count(part.span);
             let embargo = match settings.embargo {

@@ -7,10 +7,10 @@ use crate::{
     batches::Batches,
     prefetch_hints,
     reference::References,
-    rows::Rows,
-    windows::{Shape, Window, WindowIndex},
+    rows::ScaledRows,
+    windows::{Window, WindowIndex, WindowShape},
 };
-use millstream_data::{BatchLayout, BatchMeta, BatchSlot, Padding, Parts};
+use millstream_data::{BatchLayout, BatchMeta, BatchParts, BatchSlot, Padding};
 use rayon::{iter::Either, prelude::*};
 
 /// Windows that are looked up together and then copied, one after the other.
@@ -31,7 +31,7 @@ pub struct Filler {
 impl Filler {
     /// A filler of batches of at most `batch_size` windows of this shape.
     #[must_use]
-    pub fn new(rows: &Rows, shape: Shape, padding: Padding, batch_size: usize) -> Self {
+    pub fn new(rows: &ScaledRows, shape: WindowShape, padding: Padding, batch_size: usize) -> Self {
         let scratch = rows.references.as_ref().map_or(0, References::scratch);
         let layout = Filler::layout_of(rows, shape, batch_size);
         Filler { layout, padding, scratch: vec![0.0; batch_size * scratch] }
@@ -39,7 +39,7 @@ impl Filler {
 
     /// The layout of the slots it would fill.
     #[must_use]
-    pub fn layout_of(rows: &Rows, shape: Shape, batch_size: usize) -> BatchLayout {
+    pub fn layout_of(rows: &ScaledRows, shape: WindowShape, batch_size: usize) -> BatchLayout {
         BatchLayout {
             batch_size,
             lookback: shape.lookback,
@@ -65,7 +65,7 @@ impl Filler {
     pub fn fill(
         &mut self,
         slot: &mut BatchSlot,
-        rows: &Rows,
+        rows: &ScaledRows,
         index: &WindowIndex,
         batches: &Batches,
         batch: u64,
@@ -104,7 +104,7 @@ impl Filler {
 
 /// The windows of one batch, and how they are laid out in it.
 struct BatchWindows<'a> {
-    rows: &'a Rows,
+    rows: &'a ScaledRows,
     index: &'a WindowIndex,
     batches: &'a Batches,
     /// Place of the first window in the pass.
@@ -145,22 +145,20 @@ impl BatchWindows<'_> {
     /// The slot, cut by task.
     fn tasks<'s>(
         &self,
-        parts: Parts<'s>,
+        parts: BatchParts<'s>,
         meta: &'s mut BatchMeta,
         scratch: &'s mut [f32],
     ) -> impl IndexedParallelIterator<Item = Task<'s>> {
         let (count, layout, lookback) = (self.count, self.layout, self.lookback);
+        let BatchParts { inputs, targets, last_known, lengths, mask, segments } = parts;
         let scratch_size = scratch.len() / layout.batch_size.max(1);
-        let labels = cut(parts.targets, layout.labels(), count).zip(cut(
-            parts.last_known,
-            layout.targets,
-            count,
-        ));
-        let padding = cut(parts.lengths, 1, count).zip(cut(parts.mask, lookback, count));
+        let labels =
+            cut(targets, layout.labels(), count).zip(cut(last_known, layout.targets, count));
+        let padding = cut(lengths, 1, count).zip(cut(mask, lookback, count));
         let keys = meta.series.par_chunks_mut(TASK).zip(meta.time.par_chunks_mut(TASK));
-        cut(parts.inputs, lookback * layout.features, count)
+        cut(inputs, lookback * layout.features, count)
             .zip(cut(scratch, scratch_size, count))
-            .zip(cut(parts.segments, lookback, count))
+            .zip(cut(segments, lookback, count))
             .zip(labels)
             .zip(padding)
             .zip(keys)
@@ -261,7 +259,7 @@ impl Filler {
     pub(crate) fn note_outcomes(
         &self,
         slot: &mut BatchSlot,
-        rows: &Rows,
+        rows: &ScaledRows,
         index: &WindowIndex,
         batches: &Batches,
         batch: u64,
@@ -280,7 +278,7 @@ impl Filler {
     pub(crate) fn target_times(
         &self,
         slot: &mut BatchSlot,
-        rows: &Rows,
+        rows: &ScaledRows,
         index: &WindowIndex,
         batches: &Batches,
         batch: u64,
@@ -295,7 +293,7 @@ impl Filler {
 }
 
 fn copy_inputs(
-    rows: &Rows,
+    rows: &ScaledRows,
     window: &Window,
     padding: Padding,
     inputs: &mut [f32],

@@ -10,7 +10,7 @@ use crate::{
     contract::{check_cross_sections, schema},
     cross_section::crossed,
     error::NormalizeError,
-    moments::{Moments, Pass, is_known},
+    moments::{MeasuredRows, Moments, is_known},
     panel_rows::{self, PanelRows, SeriesRows},
     relative::{self, OwnFit},
     resolution::lost_changes,
@@ -22,7 +22,7 @@ use crate::{
 use millstream_data::{ColumnScaling, DataSchema, Fit, Panel, Scaling, SeriesFits, list_names};
 use rayon::prelude::*;
 
-/// What to fit.
+/// What to fit. Fields may be added: fill up with `..Default::default()`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FitSettings {
     /// What to forecast.
@@ -35,6 +35,7 @@ pub struct FitSettings {
 
 /// What was fitted: all that is needed to scale other data in the same way.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Fitted {
     /// The data contract: columns, shape of a window. Its `test_start` is the caller's to set.
     pub schema: DataSchema,
@@ -164,7 +165,8 @@ impl Data<'_> {
         };
         with(Needs::LogMoments).for_each(|(at, _)| log[*at] = true);
         let extremes = with(Needs::Extremes).next().is_some();
-        Some(Pass { rows: &self.rows, keep: &self.keep(), log: &log, extremes }.run())
+        let (rows, keep) = (&self.rows, &self.keep());
+        Some(MeasuredRows { rows, keep, log: &log, extremes }.moments())
     }
 
     /// Fits the columns that are not relative to their window; those come out as they are.

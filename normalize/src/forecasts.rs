@@ -6,10 +6,10 @@ use crate::{
     error::NormalizeError,
     moments::is_known,
     panel_rows::PanelRows,
-    rows::Rows,
-    split::{Part, Span},
+    rows::ScaledRows,
+    split::{Span, SplitPart},
     stage::ForecastTimes,
-    windows::{Shape, WindowIndex},
+    windows::{WindowIndex, WindowShape},
 };
 use millstream_data::{DataSchema, Panel, Scaling, WindowCounts, list_names};
 
@@ -23,7 +23,7 @@ pub(crate) struct Forecasts<'a> {
 }
 
 /// Keeps where the test part lies, for who forecasts with the model later.
-pub(crate) fn set_test_part(schema: &mut DataSchema, test: &Part, names: &[String]) {
+pub(crate) fn set_test_part(schema: &mut DataSchema, test: &SplitPart, names: &[String]) {
     let Span { from, until } = test.span;
     schema.test_start = from;
     schema.test_end = (until != i64::MAX).then_some(until);
@@ -75,8 +75,8 @@ impl Forecasts<'_> {
     pub(crate) fn windows(
         &self,
         panel: &Panel,
-        rows: &Rows,
-        shape: Shape,
+        rows: &ScaledRows,
+        shape: WindowShape,
     ) -> Result<(WindowIndex, Vec<String>), NormalizeError> {
         let (series, mut warnings) = self.series(&panel.schema().series)?;
         warnings.extend(without_value(panel, self.scaling));
@@ -84,11 +84,11 @@ impl Forecasts<'_> {
         let index = match self.times {
             ForecastTimes::TestPart => {
                 let until = self.schema.test_end.unwrap_or(i64::MAX);
-                let part = Part::series(Span { from: self.schema.test_start, until }, series);
+                let part = SplitPart::series(Span { from: self.schema.test_start, until }, series);
                 WindowIndex::forecastable(rows, shape, &part)
             }
             ForecastTimes::MadeIn(span) => {
-                WindowIndex::made_in(rows, shape, &Part::series(span, series))
+                WindowIndex::made_in(rows, shape, &SplitPart::series(span, series))
             }
         };
         Ok((index, warnings))
@@ -118,7 +118,7 @@ impl Forecasts<'_> {
     pub(crate) fn nothing(
         &self,
         panel: &Panel,
-        rows: &Rows,
+        rows: &ScaledRows,
         windows: &WindowCounts,
     ) -> NormalizeError {
         let format = |time: i64| panel.schema().format_time(time);

@@ -6,7 +6,7 @@
 
 use crate::{
     cross_section::TimeIndex, moments::is_known, panel_rows::SeriesRows, prefetch_hints,
-    split::Part,
+    split::SplitPart,
 };
 use millstream_data::{CrossSection, DataSchema, Fit, PanelSchema, Scaling, TargetKind};
 use rayon::prelude::*;
@@ -192,7 +192,7 @@ impl Labels {
         target: usize,
         series: &SeriesRows,
         times: &'a [i64],
-        part: &'a Part,
+        part: &'a SplitPart,
     ) -> impl Iterator<Item = f32> + 'a {
         let (start, end) = (series.start, series.end);
         let ahead = if self.are_at_window() { self.horizon } else { 0 };

@@ -39,7 +39,7 @@
 //! [`Normalize`] is the stage: in a line it fills batches ahead of who consumes them, tagged (epoch,
 //! phase, index), so that the stream never pauses between epochs or for validation. Both do the same:
 //! draw the split ([`Split`]), fit the scalers on training rows only ([`fit`]), scale every row once
-//! ([`Rows`]), number the windows ([`WindowIndex`]), share them out among batches ([`Batches`]) and
+//! ([`ScaledRows`]), number the windows ([`WindowIndex`]), share them out among batches ([`Batches`]) and
 //! fill one slot after another ([`Filler`]). Each of these pieces can be used alone; none needs
 //! libtorch, a GPU or a database.
 
@@ -85,15 +85,15 @@ pub use crate::{
     fill::Filler,
     fit::{FitSettings, Fitted, fit},
     panel_rows::SeriesRows,
-    rows::Rows,
+    rows::ScaledRows,
     scalers::ScaleMethod,
     settings::{
         PadSide, ScaleGroup, ScalePer, ScaleSettings, ShortSeries, SplitBy, SplitSettings,
         TargetSettings, Walk, WindowOrder, WindowSettings,
     },
     shuffle::Shuffle,
-    split::{Part, Span, Split, TrainSplit},
+    split::{Span, Split, SplitPart, TrainSplit},
     stage::{ForecastTimes, MakeSlots, Normalize, NormalizeSettings, Purpose, Resume},
     training_data::{BatchIter, TrainingData, TrainingSettings},
-    windows::{LeftOut, Shape, Window, WindowIndex},
+    windows::{LeftOut, Window, WindowIndex, WindowShape},
 };

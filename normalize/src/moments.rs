@@ -23,8 +23,8 @@ pub(crate) struct Moments {
     pub(crate) max: Vec<f32>,
 }
 
-/// Which rows count, and what is done to a value first.
-pub(crate) struct Pass<'a> {
+/// Which rows are measured, and what is done to a value first.
+pub(crate) struct MeasuredRows<'a> {
     pub(crate) rows: &'a PanelRows<'a>,
     /// By row: whether it counts.
     pub(crate) keep: &'a [bool],
@@ -34,9 +34,9 @@ pub(crate) struct Pass<'a> {
     pub(crate) extremes: bool,
 }
 
-impl Pass<'_> {
+impl MeasuredRows<'_> {
     /// The statistics over all rows that count. Runs on the rayon pool it is called in.
-    pub(crate) fn run(&self) -> Moments {
+    pub(crate) fn moments(&self) -> Moments {
         self.tree(0..self.rows.len().div_ceil(CHUNK))
     }
 

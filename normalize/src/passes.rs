@@ -4,7 +4,7 @@
 use crate::{
     batches::{Batches, Rank, TimeBatches, TrainingOrder},
     error::NormalizeError,
-    rows::Rows,
+    rows::ScaledRows,
     settings::WindowOrder,
     stage::{NormalizeSettings, Resume},
     windows::WindowIndex,
@@ -58,7 +58,7 @@ impl Passes {
     }
 
     /// The pass that this batch is of, over these rows.
-    pub(crate) fn pass(&self, tag: Tag, rows: &Rows, indexes: &[WindowIndex]) -> Pass {
+    pub(crate) fn pass(&self, tag: Tag, rows: &ScaledRows, indexes: &[WindowIndex]) -> Pass {
         let (index, batches) = match self {
             Passes::Predict(batches) => (0, batches.clone()),
             Passes::Train(train) => match tag.phase {
@@ -109,7 +109,7 @@ impl TrainPasses {
     /// Batches of whole times.
     pub(crate) fn by_time(
         panel: &Panel,
-        rows: &Rows,
+        rows: &ScaledRows,
         indexes: &[WindowIndex; 3],
         settings: &NormalizeSettings,
         course: Course,
@@ -142,7 +142,7 @@ impl TrainPasses {
     /// When the training batches cannot be shared out.
     pub(crate) fn counts(
         &self,
-        rows: &Rows,
+        rows: &ScaledRows,
         train: &WindowIndex,
     ) -> Result<BatchCounts, NormalizeError> {
         Ok(BatchCounts {
@@ -155,7 +155,7 @@ impl TrainPasses {
 
     fn training(
         &self,
-        rows: &Rows,
+        rows: &ScaledRows,
         train: &WindowIndex,
         epoch: u32,
     ) -> Result<Batches, NormalizeError> {

@@ -12,19 +12,19 @@ use crate::{
     panel_rows,
     passes::{Course, Passes, TrainPasses},
     room::Copied,
-    rows::Rows,
+    rows::ScaledRows,
     settings::{ShortSeries, SplitSettings, WindowOrder, WindowSettings},
-    split::{Part, Split, distinct_times},
+    split::{Split, SplitPart, distinct_times},
     stage::{NormalizeSettings, Purpose},
-    windows::{LeftOut, Shape, WindowIndex},
+    windows::{LeftOut, WindowIndex, WindowShape},
 };
 use millstream_data::{BatchLayout, Panel, Plan, WindowCounts};
 use std::sync::Arc;
 
 /// A panel made ready.
 pub(crate) struct Prepared {
-    pub(crate) rows: Rows,
-    pub(crate) shape: Shape,
+    pub(crate) rows: ScaledRows,
+    pub(crate) shape: WindowShape,
     pub(crate) plan: Arc<Plan>,
     pub(crate) indexes: Vec<WindowIndex>,
     pub(crate) passes: Passes,
@@ -81,11 +81,11 @@ impl Prepared {
         if is_called_off() {
             return Ok(None);
         }
-        let rows = Rows::new(panel, &schema, &scaling)?;
+        let rows = ScaledRows::new(panel, &schema, &scaling)?;
         if is_called_off() {
             return Ok(None);
         }
-        let shape = Shape::of(&schema, &wanted.window);
+        let shape = WindowShape::of(&schema, &wanted.window);
         let all = [split.train().part(), &split.validation, &split.test];
         let indexes = all.map(|part| WindowIndex::labelled(&rows, shape, part));
         let windows = counts(&rows, shape, &split, &indexes);
@@ -125,8 +125,8 @@ impl Prepared {
         if is_called_off() {
             return Ok(None);
         }
-        let rows = Rows::new(panel, schema, scaling)?;
-        let shape = Shape::of(schema, &settings.fit.window);
+        let rows = ScaledRows::new(panel, schema, scaling)?;
+        let shape = WindowShape::of(schema, &settings.fit.window);
         let (index, warnings) = forecasts.windows(panel, &rows, shape)?;
         let LeftOut { missing_reference, missing_input, .. } = index.left_out();
         let windows = WindowCounts {
@@ -166,7 +166,12 @@ fn long_enough(panel: &Panel, wanted: &FitSettings, split: &Split) -> Result<(),
     Ok(())
 }
 
-fn counts(rows: &Rows, shape: Shape, split: &Split, parts: &[WindowIndex; 3]) -> WindowCounts {
+fn counts(
+    rows: &ScaledRows,
+    shape: WindowShape,
+    split: &Split,
+    parts: &[WindowIndex; 3],
+) -> WindowCounts {
     let [train, validation, test] = parts.each_ref().map(WindowIndex::len);
     let sum = |of: fn(LeftOut) -> u64| parts.iter().map(|part| of(part.left_out())).sum::<u64>();
     let Between { outside, embargoed, across_border } = Between::count(rows, shape, split);
@@ -184,12 +189,12 @@ fn counts(rows: &Rows, shape: Shape, split: &Split, parts: &[WindowIndex; 3]) ->
     }
 }
 
-fn short_series(rows: &Rows, needed: usize) -> u64 {
+fn short_series(rows: &ScaledRows, needed: usize) -> u64 {
     rows.series().iter().filter(|series| series.end - series.start < needed).count() as u64
 }
 
 /// Most rows of one series that training may see.
-fn rows_before(panel: &Panel, part: &Part) -> usize {
+fn rows_before(panel: &Panel, part: &SplitPart) -> usize {
     let mut counts = vec![0; panel.schema().series.len()];
     for shard in panel.shards() {
         let rows = shard.codes().iter().zip(shard.times());
@@ -202,8 +207,8 @@ fn rows_before(panel: &Panel, part: &Part) -> usize {
 
 fn no_training_window(
     panel: &Panel,
-    rows: &Rows,
-    shape: Shape,
+    rows: &ScaledRows,
+    shape: WindowShape,
     split: &Split,
     validation: f64,
     left_out: LeftOut,
@@ -214,7 +219,7 @@ fn no_training_window(
     let part = split.train().part();
     let series = panel.schema().series.len();
     let learned = (0..series).filter(|code| part.has_series(*code as u32)).count();
-    let all = WindowIndex::labelled(rows, shape, &Part::everything());
+    let all = WindowIndex::labelled(rows, shape, &SplitPart::everything());
     let hint = match all.earliest(rows) {
         Some(_) if learned < series => {
             let mut with: Vec<u32> = (0..all.len()).map(|i| all.at(i).series).collect();

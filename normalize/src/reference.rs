@@ -26,9 +26,9 @@ pub(crate) struct References {
     /// Input columns from the first relative one to the last, or a few more.
     columns: Range<usize>,
     /// By column of that range.
-    sources: Vec<Source>,
+    sources: Vec<ColumnReference>,
     /// Adjacent columns of that range with the same source.
-    runs: Vec<(Range<usize>, Source)>,
+    runs: Vec<(Range<usize>, ColumnReference)>,
     common: ColumnScales,
     /// By series code, where a series has numbers of its own.
     own: Vec<Option<ColumnScales>>,
@@ -38,7 +38,7 @@ pub(crate) struct References {
 
 /// What one column is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Source {
+struct ColumnReference {
     from: From,
     ratio: bool,
 }
@@ -92,7 +92,7 @@ impl References {
                 }
             };
             let ratio = relative(column) && column.relative == Relative::Ratio;
-            sources.push(Source { from, ratio });
+            sources.push(ColumnReference { from, ratio });
         }
         let fill = scaling.missing == Missing::Ffill;
         let named =
@@ -188,7 +188,7 @@ impl References {
     }
 }
 
-impl Source {
+impl ColumnReference {
     /// What a value is multiplied by and what is subtracted from it, given its reference.
     #[inline]
     fn terms(self, reference: f32) -> (f32, f32) {
@@ -254,9 +254,9 @@ fn numbers(columns: &[ColumnScaling], own: Option<&[millstream_data::Fit]>) -> C
     numbers
 }
 
-fn runs(sources: &[Source]) -> Vec<(Range<usize>, Source)> {
+fn runs(sources: &[ColumnReference]) -> Vec<(Range<usize>, ColumnReference)> {
     let mut start = 0;
-    let run = |run: &[Source]| {
+    let run = |run: &[ColumnReference]| {
         let columns = start..start + run.len();
         start = columns.end;
         (columns, run[0])

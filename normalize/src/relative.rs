@@ -7,10 +7,10 @@ use crate::{
     error::NormalizeError,
     fit::{FitSettings, own_fit},
     moments::is_known,
-    rows::Rows,
+    rows::ScaledRows,
     settings::ScalePer,
     split::TrainSplit,
-    windows::{Shape, Window, WindowIndex},
+    windows::{Window, WindowIndex, WindowShape},
 };
 use millstream_data::{ColumnScaling, DataSchema, Fit, Missing, Panel, Scaling};
 use rayon::prelude::*;
@@ -45,8 +45,9 @@ pub(crate) fn fit(
         (0..columns.len()).filter(|&i| all || columns[i].1.is_relative()).collect();
     let features: Vec<ColumnScaling> = used.iter().map(|&i| unscaled.features[i].clone()).collect();
     let unscaled = Scaling { features, ..unscaled.clone() };
-    let rows = Rows::new(panel, schema, &unscaled)?;
-    let index = WindowIndex::labelled(&rows, Shape::of(schema, &settings.window), train.part());
+    let rows = ScaledRows::new(panel, schema, &unscaled)?;
+    let index =
+        WindowIndex::labelled(&rows, WindowShape::of(schema, &settings.window), train.part());
     let step = index.len().div_ceil(WINDOWS).max(1) as usize;
     let windows: Vec<Window> = (0..index.len()).step_by(step).map(|i| index.at(i)).collect();
 
@@ -83,7 +84,7 @@ pub(crate) fn fit(
 }
 
 /// The relative values of one column in these windows.
-fn values(rows: &Rows, windows: &[Window], column: usize) -> Vec<f32> {
+fn values(rows: &ScaledRows, windows: &[Window], column: usize) -> Vec<f32> {
     let references = rows.references.as_ref().expect("a relative column has a reference");
     let at = |row: usize| rows.inputs(row, 1)[column];
     let mut values = Vec::new();

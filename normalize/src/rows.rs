@@ -22,7 +22,7 @@ const LARGEST_SEGMENT: f32 = 65_535.0;
 
 /// The scaled panel, its shards laid end to end.
 #[derive(Debug)]
-pub struct Rows {
+pub struct ScaledRows {
     /// Values of an input row: the features, and their mask where there is one.
     pub channels: usize,
     /// Parts of a batch besides inputs and labels.
@@ -51,7 +51,7 @@ pub(crate) struct Validity {
     pub(crate) bad_reference: BadReferences,
 }
 
-impl Rows {
+impl ScaledRows {
     /// Scales the panel's rows as a model wants them. Columns are looked up by name.
     ///
     /// Runs on the rayon pool it is called in.
@@ -109,7 +109,7 @@ impl Rows {
         };
         let bad_reference =
             references.as_ref().map(|r| r.bad_rows(&inputs, channels)).unwrap_or_default();
-        Ok(Rows {
+        Ok(ScaledRows {
             channels,
             extras: Extras {
                 padding: schema.padding != Padding::None,

@@ -1,4 +1,5 @@
-//! The `[target]`, `[window]`, `[split]` and `[scale]` settings, as plain serde structs.
+//! The `[target]`, `[window]`, `[split]` and `[scale]` settings, as plain serde structs. Fields may be
+//! added: who builds one fills it up with `..Default::default()`.
 
 use crate::{error::NormalizeError, scalers::ScaleMethod};
 use millstream_data::{CrossSection, Missing, Padding, Reference, Relative, TargetKind};
@@ -46,6 +47,7 @@ pub struct WindowSettings {
 /// What happens where a series has fewer rows than a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ShortSeries {
     /// Only whole windows are cut; series without one are left out and counted.
     Skip,
@@ -56,6 +58,7 @@ pub enum ShortSeries {
 /// Where a short window is filled up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum PadSide {
     /// Before its first row, up to `lookback`.
     Left,
@@ -66,6 +69,7 @@ pub enum PadSide {
 /// The order in which training windows are visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum WindowOrder {
     /// Shuffled, all of them.
     Global,
@@ -108,6 +112,7 @@ pub struct SplitSettings {
 /// What is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum SplitBy {
     /// Time, at borders that hold for all series.
     Time,
@@ -118,6 +123,7 @@ pub enum SplitBy {
 /// What a fold of a walk forward learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Walk {
     /// Everything before it.
     Expanding,
@@ -176,6 +182,7 @@ pub struct ScaleGroup {
 /// What has scaling numbers of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ScalePer {
     /// Every column.
     Feature,

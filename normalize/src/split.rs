@@ -18,9 +18,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Proof that a border was drawn by the splitter: the only thing a scaler can be fitted on.
 ///
 /// ```compile_fail,E0451
-/// use millstream_normalize::{Part, TrainSplit};
-/// // ColumnFit on everything does not compile: nobody else can make a `TrainSplit`.
-/// let everything = TrainSplit { part: Part::everything() };
+/// use millstream_normalize::{SplitPart, TrainSplit};
+/// // Fitting on everything does not compile: nobody else can make a `TrainSplit`.
+/// let everything = TrainSplit { part: SplitPart::everything() };
 /// ```
 ///
 /// ```compile_fail,E0308
@@ -43,13 +43,13 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrainSplit {
-    part: Part,
+    part: SplitPart,
 }
 
 impl TrainSplit {
     /// Where the targets of training windows lie; training rows lie there too.
     #[must_use]
-    pub fn part(&self) -> &Part {
+    pub fn part(&self) -> &SplitPart {
         &self.part
     }
 
@@ -82,30 +82,30 @@ impl Span {
 
 /// A part of the data: times, and perhaps only some of the series.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct SplitPart {
     /// The times.
     pub span: Span,
     /// By series code: whether it belongs to the part; `None` for all.
     series: Option<Arc<[bool]>>,
 }
 
-impl Part {
+impl SplitPart {
     /// All series at these times.
     #[must_use]
     pub fn times(span: Span) -> Self {
-        Part { span, series: None }
+        SplitPart { span, series: None }
     }
 
     /// The series that are marked, by code, at these times.
     #[must_use]
     pub fn series(span: Span, series: Vec<bool>) -> Self {
-        Part { span, series: Some(series.into()) }
+        SplitPart { span, series: Some(series.into()) }
     }
 
     /// All of the data.
     #[must_use]
     pub fn everything() -> Self {
-        Part::times(Span::ALL)
+        SplitPart::times(Span::ALL)
     }
 
     /// Whether the series with this code belongs to it.
@@ -120,9 +120,9 @@ impl Part {
 pub struct Split {
     train: TrainSplit,
     /// Targets of validation windows.
-    pub validation: Part,
+    pub validation: SplitPart,
     /// Targets of test windows.
-    pub test: Part,
+    pub test: SplitPart,
 }
 
 /// Positions of the borders among the distinct times.
@@ -221,7 +221,7 @@ impl Split {
 
     fn at(times: &[i64], borders: Borders, embargo: usize) -> Self {
         let at = |position: usize| times.get(position).copied().unwrap_or(i64::MAX);
-        let part = |from, until| Part::times(Span { from, until });
+        let part = |from, until| SplitPart::times(Span { from, until });
         let Borders { train_start, train_end, test_start, test_end } = borders;
         let from = if train_start == 0 { i64::MIN } else { at(train_start) };
         Split {
@@ -244,7 +244,7 @@ impl Split {
         let part = |members: &[usize]| {
             let mut series = vec![false; codes.len()];
             members.iter().for_each(|&code| series[code] = true);
-            Part::series(Span::ALL, series)
+            SplitPart::series(Span::ALL, series)
         };
         Split {
             train: TrainSplit { part: part(&codes[..train]) },

@@ -2,13 +2,13 @@
 
 use crate::{
     batch_maker::BatchMaker, batches::Rank, error::NormalizeError, fit::FitSettings,
-    prepare::Prepared, settings::SplitSettings, split::Span,
+    prepare::Prepared, settings::SplitSettings, split::Span, training_data::TrainingSettings,
 };
 use millstream_data::{BatchLayout, BatchSlot, DataSchema, Panel, Scaling};
 use millstream_stage::{Emit, Flow, Lease, Pool, Stage, thread_pool_here};
 use std::{error::Error, num::NonZeroUsize};
 
-/// What the stage makes of a panel.
+/// What the stage makes of a panel. Fields may be added: fill up with `..Default::default()`.
 #[derive(Debug, Clone)]
 pub struct NormalizeSettings {
     /// What to forecast, from what, and how it is scaled.
@@ -21,6 +21,15 @@ pub struct NormalizeSettings {
     pub threads: NonZeroUsize,
     /// What the batches are for.
     pub purpose: Purpose,
+}
+
+impl Default for NormalizeSettings {
+    fn default() -> Self {
+        let TrainingSettings { fit, split, batch_size, seed } = TrainingSettings::default();
+        let purpose = Purpose::Train { split, epochs: 1, seed, resume: None };
+        let threads = NonZeroUsize::MIN;
+        NormalizeSettings { fit, batch_size, rank: Rank::ALONE, threads, purpose }
+    }
 }
 
 /// What the batches are for.

@@ -7,7 +7,6 @@
 
 use crate::{
     batch_maker::BatchMaker,
-    batches::Rank,
     error::NormalizeError,
     fit::FitSettings,
     prepare::Prepared,
@@ -61,8 +60,7 @@ impl TrainingData {
         let TrainingSettings { fit, split, batch_size, seed } = settings.clone();
         // How many epochs there are is up to who asks for them.
         let purpose = Purpose::Train { split, epochs: u32::MAX, seed, resume: None };
-        let threads = NonZeroUsize::MIN;
-        let settings = NormalizeSettings { fit, batch_size, rank: Rank::ALONE, threads, purpose };
+        let settings = NormalizeSettings { fit, batch_size, purpose, ..Default::default() };
         let prepared = Prepared::new(panel, &settings, &|| false)?;
         let prepared = prepared.expect("nobody calls it off");
         Ok(TrainingData { maker: BatchMaker::new(prepared), slots: Vec::new() })

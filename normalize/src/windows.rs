@@ -9,15 +9,15 @@
 use crate::{
     panel_rows::SeriesRows,
     prefetch_hints,
-    rows::{Rows, Validity},
+    rows::{ScaledRows, Validity},
     settings::WindowSettings,
-    split::{Part, Span},
+    split::{Span, SplitPart},
 };
 use millstream_data::DataSchema;
 
 /// The shape of the windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct WindowShape {
     /// Rows a window shows.
     pub lookback: usize,
     /// Rows a window must have; `lookback`, or fewer where short windows are padded.
@@ -28,11 +28,11 @@ pub struct Shape {
     pub stride: usize,
 }
 
-impl Shape {
+impl WindowShape {
     /// The shape of the windows that a data contract describes.
     #[must_use]
     pub fn of(schema: &DataSchema, window: &WindowSettings) -> Self {
-        Shape {
+        WindowShape {
             lookback: schema.lookback,
             min_rows: schema.min_rows.clamp(1, schema.lookback),
             horizon: schema.horizon,
@@ -64,7 +64,7 @@ impl Window {
 
 /// Where a window lies.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct WindowEnd {
     /// Its last input row.
     row: u32,
     /// Position of its series in `WindowIndex::series`.
@@ -94,16 +94,16 @@ impl LeftOut {
 #[derive(Debug, Clone)]
 pub struct WindowIndex {
     /// By series, then by row.
-    places: Vec<Place>,
+    places: Vec<WindowEnd>,
     series: Vec<SeriesRows>,
-    shape: Shape,
+    shape: WindowShape,
     left_out: LeftOut,
 }
 
 impl WindowIndex {
     /// Every window whose targets all lie in `part` and are all known.
     #[must_use]
-    pub fn labelled(rows: &Rows, shape: Shape, part: &Part) -> Self {
+    pub fn labelled(rows: &ScaledRows, shape: WindowShape, part: &SplitPart) -> Self {
         let mut index = WindowIndex::empty(shape);
         for series in rows.series().iter().filter(|series| part.has_series(series.code)) {
             let times = &rows.times()[series.start..series.end];
@@ -123,7 +123,7 @@ impl WindowIndex {
     /// windows of the part and, where the part goes on as far as the data does, those whose targets
     /// are still to come. A series that ended before the part has none.
     #[must_use]
-    pub fn forecastable(rows: &Rows, shape: Shape, part: &Part) -> Self {
+    pub fn forecastable(rows: &ScaledRows, shape: WindowShape, part: &SplitPart) -> Self {
         let mut index = WindowIndex::empty(shape);
         let Span { from, until } = part.span;
         let times = rows.times();
@@ -151,7 +151,7 @@ impl WindowIndex {
     /// Every window whose last row lies in `part`: a forecast made then, whether or not its outcome
     /// is known.
     #[must_use]
-    pub fn made_in(rows: &Rows, shape: Shape, part: &Part) -> Self {
+    pub fn made_in(rows: &ScaledRows, shape: WindowShape, part: &SplitPart) -> Self {
         let mut index = WindowIndex::empty(shape);
         let Span { from, until } = part.span;
         for series in rows.series().iter().filter(|series| part.has_series(series.code)) {
@@ -164,7 +164,7 @@ impl WindowIndex {
         index
     }
 
-    fn empty(shape: Shape) -> Self {
+    fn empty(shape: WindowShape) -> Self {
         let (places, series) = (Vec::new(), Vec::new());
         WindowIndex { places, series, shape, left_out: LeftOut::default() }
     }
@@ -204,7 +204,7 @@ impl WindowIndex {
             };
             match counter {
                 Some(counter) => *counter += 1,
-                None => self.places.push(Place { row: place(row), series: number }),
+                None => self.places.push(WindowEnd { row: place(row), series: number }),
             }
         }
     }
@@ -233,7 +233,7 @@ impl WindowIndex {
 
     /// The shape of its windows.
     #[must_use]
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> WindowShape {
         self.shape
     }
 
@@ -243,7 +243,7 @@ impl WindowIndex {
     /// When the position is not below [`len`](Self::len).
     #[must_use]
     pub fn at(&self, position: u64) -> Window {
-        let Place { row, series } = self.places[position as usize];
+        let WindowEnd { row, series } = self.places[position as usize];
         let (row, series) = (row as usize, self.series[series as usize]);
         let first = self.first_row(series, row);
         Window { series: series.code, first, row, series_end: series.end }
@@ -255,8 +255,8 @@ impl WindowIndex {
     }
 
     /// The earliest time at which all targets of a window are known.
-    pub(crate) fn earliest(&self, rows: &Rows) -> Option<i64> {
-        let known = |place: &Place| rows.times()[place.row as usize + self.shape.horizon];
+    pub(crate) fn earliest(&self, rows: &ScaledRows) -> Option<i64> {
+        let known = |place: &WindowEnd| rows.times()[place.row as usize + self.shape.horizon];
         self.places.iter().map(known).min()
     }
 

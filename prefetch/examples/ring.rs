@@ -89,7 +89,7 @@ impl Sink for Sum {
             // Launch your kernels on the default stream, on `batch.address()`.
             self.0 += batch.tag().index as f64;
         }
-        batch.finish(); // the half may be overwritten when what was enqueued so far is done
+        batch.finish(); // the device buffer may be overwritten when what was enqueued so far is done
         Ok(Flow::Continue)
     }
 

@@ -101,10 +101,12 @@ fn make_project(workspace: &Workspace, program: &Program, folder: &Path) -> Resu
     fs::create_dir_all(&source).map_err(Error::file("make", &source))?;
     let dependencies = program.dependencies.replace("PATH", &root.display().to_string());
     let name = program.name;
-    // Its folder is below ours, so it says that it is no member.
+    // Its folder is below ours, so it says that it is no member; and it has our profile, so that what
+    // was compiled for us is good for it.
     let manifest = format!(
         "[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\n{dependencies}"
+         [dependencies]\n{dependencies}\n\
+         [profile.release]\noverflow-checks = true\ndebug = \"line-tables-only\"\n"
     );
     write("Cargo.toml", &manifest)?;
     // The versions that are compiled already.

@@ -33,6 +33,8 @@ pub(crate) fn run(workspace: &Workspace, flags: &TestFlags) -> Result<(), Error>
         Step::doc_tests(workspace),
         Step::memcheck(),
         Step::docs(workspace),
+        Step::outside(),
+        Step::toys(),
     ]);
     steps::run(workspace, list)
 }

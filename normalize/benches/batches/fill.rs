@@ -6,8 +6,8 @@ use crate::{
 };
 use millstream_data::{BatchSlot, Panel, Reference, Relative};
 use millstream_normalize::{
-    Batches, Filler, Fitted, Rank, Rows, ScaleGroup, Shape, Split, TrainingOrder, WindowIndex,
-    WindowOrder, fit,
+    Batches, Filler, Fitted, Rank, ScaleGroup, ScaledRows, Split, TrainingOrder, WindowIndex,
+    WindowOrder, WindowShape, fit,
 };
 
 /// As many as the ring has.
@@ -38,7 +38,7 @@ impl Kind {
 
 /// Everything that filling needs, made once.
 pub(crate) struct Fill {
-    pub(crate) rows: Rows,
+    pub(crate) rows: ScaledRows,
     /// First row of every window, in the order of the epoch: what the floors are told beforehand.
     pub(crate) spans: Vec<usize>,
     index: WindowIndex,
@@ -63,8 +63,8 @@ impl Fill {
             }),
         }
         let Fitted { schema, scaling, .. } = fit(panel, split.train(), &settings)?;
-        let rows = Rows::new(panel, &schema, &scaling)?;
-        let shape = Shape::of(&schema, &settings.window);
+        let rows = ScaledRows::new(panel, &schema, &scaling)?;
+        let shape = WindowShape::of(&schema, &settings.window);
         let index = WindowIndex::labelled(&rows, shape, split.train().part());
         let order =
             TrainingOrder { order: WindowOrder::Global, drop_last: true, seed: 42, epoch: 1 };
@@ -100,7 +100,7 @@ impl Fill {
     }
 
     /// The next batch for a floor: its slot, and the first rows of its windows.
-    pub(crate) fn next_spans(&mut self) -> (&Rows, &mut BatchSlot, &[usize]) {
+    pub(crate) fn next_spans(&mut self) -> (&ScaledRows, &mut BatchSlot, &[usize]) {
         self.batch = (self.batch + 1) % self.batches.len();
         let spans = &self.spans[self.batch as usize * BATCH..][..BATCH];
         (&self.rows, &mut self.slots[self.batch as usize % SLOTS], spans)

@@ -2,10 +2,10 @@
 
 use crate::{harness::Failure, workload};
 use millstream_data::Panel;
-use millstream_normalize::{Fitted, Rows, Split, fit};
+use millstream_normalize::{Fitted, ScaledRows, Split, fit};
 
 /// On the pool it is called in.
-pub(crate) fn run(panel: &Panel, split: &Split) -> Result<Rows, Failure> {
+pub(crate) fn run(panel: &Panel, split: &Split) -> Result<ScaledRows, Failure> {
     let Fitted { schema, scaling, .. } = fit(panel, split.train(), &workload::settings())?;
-    Ok(Rows::new(panel, &schema, &scaling)?)
+    Ok(ScaledRows::new(panel, &schema, &scaling)?)
 }

@@ -7,8 +7,8 @@ use crate::{
 };
 use millstream_data::{Missing, Padding, Scaling, TargetKind};
 use millstream_normalize::{
-    FitSettings, Part, Rows, ScaleMethod, ScaleSettings, ShortSeries, Span, SplitSettings,
-    TargetSettings, WindowIndex, WindowSettings,
+    FitSettings, ScaleMethod, ScaleSettings, ScaledRows, ShortSeries, Span, SplitPart,
+    SplitSettings, TargetSettings, WindowIndex, WindowSettings,
 };
 use proptest::prelude::*;
 
@@ -120,7 +120,7 @@ impl Check<'_> {
 fn check_case(case: &Case, from: i64) -> Result<usize, TestCaseError> {
     let panel = case.panel();
     let Some((split, fitted)) = case.fitted(&panel) else { return Ok(0) };
-    let rows = Rows::new(&panel, &fitted.schema, &fitted.scaling).unwrap();
+    let rows = ScaledRows::new(&panel, &fitted.schema, &fitted.scaling).unwrap();
     let model = Model::new(&case.table, &case.fit);
     let check = Check { case, model: &model, scaling: &fitted.scaling };
     let parts = [split.train().part(), &split.validation, &split.test];
@@ -128,7 +128,7 @@ fn check_case(case: &Case, from: i64) -> Result<usize, TestCaseError> {
         (WindowIndex::labelled(&rows, case.shape(&fitted), part), model.windows(part).0)
     });
     // Labels that nobody knows yet are in here.
-    let part = Part::times(Span { from, until: i64::MAX });
+    let part = SplitPart::times(Span { from, until: i64::MAX });
     let future = WindowIndex::forecastable(&rows, case.shape(&fitted), &part);
     let mut windows = 0;
     for (index, cuts) in labelled.into_iter().chain([(future, model.forecastable(&part).0)]) {

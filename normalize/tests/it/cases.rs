@@ -5,9 +5,9 @@ use millstream_data::{
     BatchSlot, CrossSection, Missing, Panel, Reference, Relative, Scaling, TargetKind,
 };
 use millstream_normalize::{
-    Batches, Filler, FitSettings, Fitted, PadSide, Part, Rank, Rows, ScaleGroup, ScaleMethod,
-    ScalePer, ScaleSettings, Shape, ShortSeries, Split, SplitBy, SplitSettings, TargetSettings,
-    Walk, WindowIndex, WindowSettings, fit,
+    Batches, Filler, FitSettings, Fitted, PadSide, Rank, ScaleGroup, ScaleMethod, ScalePer,
+    ScaleSettings, ScaledRows, ShortSeries, Split, SplitBy, SplitPart, SplitSettings,
+    TargetSettings, Walk, WindowIndex, WindowSettings, WindowShape, fit,
 };
 use proptest::{prelude::*, sample::select};
 use std::num::NonZeroUsize;
@@ -47,20 +47,20 @@ impl Case {
         Some((split, fitted))
     }
 
-    pub(crate) fn shape(&self, fitted: &Fitted) -> Shape {
-        Shape::of(&fitted.schema, &self.fit.window)
+    pub(crate) fn shape(&self, fitted: &Fitted) -> WindowShape {
+        WindowShape::of(&fitted.schema, &self.fit.window)
     }
 
     /// The scaling and every training batch.
     pub(crate) fn training(&self, panel: &Panel) -> Option<(Scaling, Vec<Filled>)> {
         let (split, fitted) = self.fitted(panel)?;
-        let rows = Rows::new(panel, &fitted.schema, &fitted.scaling).unwrap();
+        let rows = ScaledRows::new(panel, &fitted.schema, &fitted.scaling).unwrap();
         let batches = self.part(&rows, &fitted, split.train().part());
         Some((fitted.scaling, batches))
     }
 
     /// Every batch of a part, in order.
-    pub(crate) fn part(&self, rows: &Rows, fitted: &Fitted, part: &Part) -> Vec<Filled> {
+    pub(crate) fn part(&self, rows: &ScaledRows, fitted: &Fitted, part: &SplitPart) -> Vec<Filled> {
         let index = WindowIndex::labelled(rows, self.shape(fitted), part);
         self.filled(rows, fitted, &index, self.batch_size)
     }
@@ -68,7 +68,7 @@ impl Case {
     /// Every batch of an index, in order.
     pub(crate) fn filled(
         &self,
-        rows: &Rows,
+        rows: &ScaledRows,
         fitted: &Fitted,
         index: &WindowIndex,
         batch_size: usize,

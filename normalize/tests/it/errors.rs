@@ -307,7 +307,7 @@ fn settings_that_exclude_each_other() {
             s.fit.scale.reference = Reference::Last;
             s.fit.scale.method = ScaleMethod::Log1p;
         },
-        &["column \"c0\"", "method \"log1p\"", "\"zscore\", \"robust\", \"minmax\" or \"none\""],
+        &["column \"c0\"", "method \"log1p\"", "by \"zscore\", \"robust\", \"minmax\""],
     );
     check_refused(
         |s| {

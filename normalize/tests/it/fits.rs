@@ -8,7 +8,7 @@ use crate::{
 };
 use millstream_data::{Curve, DataSchema, Fit, Reference, Scaling, TargetKind};
 use millstream_normalize::{
-    FitSettings, Fitted, Part, ScaleMethod, ScalePer, ScaleSettings, Split, SplitSettings,
+    FitSettings, Fitted, ScaleMethod, ScalePer, ScaleSettings, Split, SplitPart, SplitSettings,
     TargetSettings, fit,
 };
 use proptest::prelude::*;
@@ -99,7 +99,12 @@ fn check(found: &Fit, expected: &Plain, what: &str) -> Result<(), TestCaseError>
 }
 
 /// The values an input column is fitted on, of one series or of all.
-fn input_values(model: &Model<'_>, part: &Part, column: usize, only: Option<usize>) -> Vec<f32> {
+fn input_values(
+    model: &Model<'_>,
+    part: &SplitPart,
+    column: usize,
+    only: Option<usize>,
+) -> Vec<f32> {
     let wanted = |series: usize| only.is_none_or(|only| only == series);
     if model.treatment(column).reference != Reference::None {
         let windows = model.windows(part).0.into_iter().filter(|cut| wanted(cut.series));
@@ -119,7 +124,7 @@ fn input_values(model: &Model<'_>, part: &Part, column: usize, only: Option<usiz
 
 fn rows_of<'a>(
     model: &'a Model<'_>,
-    part: &'a Part,
+    part: &'a SplitPart,
 ) -> impl Iterator<Item = (usize, usize)> + use<'a> {
     let series = model.table.series.iter().enumerate();
     series
@@ -128,7 +133,12 @@ fn rows_of<'a>(
 }
 
 /// The values a target is fitted on: labels that lie in the part as a whole.
-fn label_values(model: &Model<'_>, part: &Part, target: usize, only: Option<usize>) -> Vec<f32> {
+fn label_values(
+    model: &Model<'_>,
+    part: &SplitPart,
+    target: usize,
+    only: Option<usize>,
+) -> Vec<f32> {
     let rows = rows_of(model, part).filter(|(series, _)| only.is_none_or(|only| only == *series));
     if model.settings.target.kind == TargetKind::Value {
         return rows

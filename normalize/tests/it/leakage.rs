@@ -10,16 +10,16 @@ use crate::{
 };
 use millstream_data::{CrossSection, Missing, Panel, Reference, Relative, TargetKind};
 use millstream_normalize::{
-    FitSettings, Fitted, Part, Rows, ScaleSettings, SplitBy, SplitSettings, TargetSettings,
-    WindowIndex, WindowSettings,
+    FitSettings, Fitted, ScaleSettings, ScaledRows, SplitBy, SplitPart, SplitSettings,
+    TargetSettings, WindowIndex, WindowSettings,
 };
 use proptest::prelude::*;
 
 /// The inputs of every window that ends at or before a time, with what belongs to them, alone in
 /// its batch.
 fn inputs(case: &Case, panel: &Panel, fitted: &Fitted, until: i64) -> Vec<Filled> {
-    let rows = Rows::new(panel, &fitted.schema, &fitted.scaling).unwrap();
-    let index = WindowIndex::made_in(&rows, case.shape(fitted), &Part::everything());
+    let rows = ScaledRows::new(panel, &fitted.schema, &fitted.scaling).unwrap();
+    let index = WindowIndex::made_in(&rows, case.shape(fitted), &SplitPart::everything());
     let mut windows = case.filled(&rows, fitted, &index, 1);
     windows.retain(|window| window.time[0] <= until);
     // Labels are the future itself.

@@ -6,9 +6,9 @@ use crate::{
 };
 use millstream_data::{BatchSlot, Missing, Panel};
 use millstream_normalize::{
-    Batches, Filler, FitSettings, Fitted, Part, Rank, Rows, ScaleMethod, ScaleSettings, Shape,
-    Shuffle, Split, SplitSettings, TargetSettings, TimeBatches, TrainingOrder, WindowIndex,
-    WindowOrder, WindowSettings, fit,
+    Batches, Filler, FitSettings, Fitted, Rank, ScaleMethod, ScaleSettings, ScaledRows, Shuffle,
+    Split, SplitPart, SplitSettings, TargetSettings, TimeBatches, TrainingOrder, WindowIndex,
+    WindowOrder, WindowSettings, WindowShape, fit,
 };
 use proptest::{prelude::*, sample::select};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// Every window of a table whose rows are taken as they are; the segments are the target.
 struct Windows {
     panel: Panel,
-    rows: Rows,
+    rows: ScaledRows,
     index: WindowIndex,
-    shape: Shape,
+    shape: WindowShape,
 }
 
 impl Windows {
@@ -41,9 +41,9 @@ impl Windows {
         };
         let split = Split::new(&panel, &everything).ok()?;
         let Fitted { schema, scaling, .. } = fit(&panel, split.train(), &settings).ok()?;
-        let rows = Rows::new(&panel, &schema, &scaling).unwrap();
-        let shape = Shape::of(&schema, &settings.window);
-        let index = WindowIndex::labelled(&rows, shape, &Part::everything());
+        let rows = ScaledRows::new(&panel, &schema, &scaling).unwrap();
+        let shape = WindowShape::of(&schema, &settings.window);
+        let index = WindowIndex::labelled(&rows, shape, &SplitPart::everything());
         Some(Windows { panel, rows, index, shape })
     }
 

@@ -8,7 +8,7 @@ use millstream_data::{
     CrossSection, Curve, Fit, Missing, Reference, Relative, Scaling, TargetKind,
 };
 use millstream_normalize::{
-    FitSettings, LeftOut, Part, ScaleGroup, ScaleMethod, ScalePer, ShortSeries, Split,
+    FitSettings, LeftOut, ScaleGroup, ScaleMethod, ScalePer, ShortSeries, Split, SplitPart,
 };
 
 /// What is known of a cell: `None` where it is missing.
@@ -309,10 +309,8 @@ impl<'a> Model<'a> {
     fn cuts(&self, series: usize) -> Vec<Cut> {
         let window = &self.settings.window;
         let lookback = window.lookback.get();
-        let least = match window.short {
-            ShortSeries::Skip => lookback,
-            ShortSeries::Pad => window.min_rows.get().min(lookback),
-        };
+        let pads = window.short == ShortSeries::Pad;
+        let least = if pads { window.min_rows.get().min(lookback) } else { lookback };
         (0..self.table.series[series].len())
             .map(|last| Cut { series, first: (last + 1).saturating_sub(lookback), last })
             .filter(|cut| cut.last + 1 - cut.first >= least)
@@ -320,7 +318,7 @@ impl<'a> Model<'a> {
     }
 
     /// The windows of a part, and those left out of it.
-    pub(crate) fn windows(&self, part: &Part) -> (Vec<Cut>, LeftOut) {
+    pub(crate) fn windows(&self, part: &SplitPart) -> (Vec<Cut>, LeftOut) {
         let inside = |cut: &Cut| {
             let mut steps =
                 (0..self.horizon()).map(|step| self.outcome_time(cut.series, cut.last, step));
@@ -335,7 +333,7 @@ impl<'a> Model<'a> {
     }
 
     /// Those of a part's series that `wanted` holds for, whether or not their outcome is known.
-    fn unlabelled(&self, part: &Part, wanted: impl Fn(&Cut) -> bool) -> (Vec<Cut>, LeftOut) {
+    fn unlabelled(&self, part: &SplitPart, wanted: impl Fn(&Cut) -> bool) -> (Vec<Cut>, LeftOut) {
         let series = (0..self.table.series.len()).filter(|code| part.has_series(*code as u32));
         let candidates =
             series.map(|code| self.cuts(code).into_iter().filter(&wanted).collect()).collect();
@@ -344,7 +342,7 @@ impl<'a> Model<'a> {
 
     /// The windows that forecast into a part: all targets that there are lie in it, and where some
     /// are still to come the part has no end, and the series has not ended before it.
-    pub(crate) fn forecastable(&self, part: &Part) -> (Vec<Cut>, LeftOut) {
+    pub(crate) fn forecastable(&self, part: &SplitPart) -> (Vec<Cut>, LeftOut) {
         let times = self.table.times();
         let has_no_end = times.iter().all(|time| *time < part.span.until);
         let before = times.iter().rfind(|time| **time < part.span.from);
@@ -360,7 +358,7 @@ impl<'a> Model<'a> {
     }
 
     /// The windows whose last row lies in a part.
-    pub(crate) fn made_in(&self, part: &Part) -> (Vec<Cut>, LeftOut) {
+    pub(crate) fn made_in(&self, part: &SplitPart) -> (Vec<Cut>, LeftOut) {
         self.unlabelled(part, |cut| part.span.contains(self.time(cut.series, cut.last)))
     }
 
@@ -376,7 +374,7 @@ impl<'a> Model<'a> {
             };
             let all = self.cuts(series).into_iter().filter_map(|cut| targets(&cut));
             for targets in all.step_by(self.settings.window.stride.get()) {
-                let is_in = |part: &&Part| {
+                let is_in = |part: &&SplitPart| {
                     part.has_series(series as u32)
                         && targets.iter().all(|time| part.span.contains(*time))
                 };

@@ -4,7 +4,7 @@ use crate::{
     cases::split,
     support::{Table, cuts, table},
 };
-use millstream_normalize::{Part, Split, SplitBy, SplitSettings, Walk};
+use millstream_normalize::{Split, SplitBy, SplitPart, SplitSettings, Walk};
 use proptest::prelude::*;
 
 /// The times of training, validation and test.
@@ -72,7 +72,7 @@ fn folds(settings: &SplitSettings, times: &[i64]) -> Option<Vec<Times>> {
     Some((0..settings.folds).map(fold).collect())
 }
 
-fn parts(split: &Split) -> [&Part; 3] {
+fn parts(split: &Split) -> [&SplitPart; 3] {
     [split.train().part(), &split.validation, &split.test]
 }
 
@@ -90,7 +90,8 @@ fn check_series(
     split: &Split,
 ) -> Result<(), TestCaseError> {
     let count = table.series.len();
-    let members = |part: &Part| (0..count as u32).filter(|code| part.has_series(*code)).count();
+    let members =
+        |part: &SplitPart| (0..count as u32).filter(|code| part.has_series(*code)).count();
     for code in 0..count as u32 {
         let homes = parts(split).into_iter().filter(|part| part.has_series(code)).count();
         prop_assert_eq!(homes, 1, "series {} is in one part", code);

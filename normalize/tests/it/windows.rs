@@ -6,7 +6,7 @@ use crate::{
     support::Table,
 };
 use millstream_normalize::{
-    FitSettings, Part, Rows, Span, Split, SplitSettings, TargetSettings, WindowIndex,
+    FitSettings, ScaledRows, Span, Split, SplitPart, SplitSettings, TargetSettings, WindowIndex,
     WindowSettings, fit,
 };
 use proptest::prelude::*;
@@ -32,15 +32,15 @@ proptest! {
     ) {
         let panel = case.panel();
         let Some((split, fitted)) = case.fitted(&panel) else { return Ok(()) };
-        let rows = Rows::new(&panel, &fitted.schema, &fitted.scaling).unwrap();
+        let rows = ScaledRows::new(&panel, &fitted.schema, &fitted.scaling).unwrap();
         let (model, shape) = (Model::new(&case.table, &case.fit), case.shape(&fitted));
         let starts = case.table.starts();
         let parts = [
             split.train().part().clone(),
             split.validation.clone(),
             split.test.clone(),
-            Part::times(Span { from, until: from + length }),
-            Part::everything(),
+            SplitPart::times(Span { from, until: from + length }),
+            SplitPart::everything(),
         ];
         for part in parts {
             let index = WindowIndex::labelled(&rows, shape, &part);
@@ -50,9 +50,9 @@ proptest! {
         }
         let parts = [
             split.test.clone(),
-            Part::times(Span { from, until: from + length }),
-            Part::times(Span { from, until: i64::MAX }),
-            Part::everything(),
+            SplitPart::times(Span { from, until: from + length }),
+            SplitPart::times(Span { from, until: i64::MAX }),
+            SplitPart::everything(),
         ];
         for part in parts {
             let index = WindowIndex::forecastable(&rows, shape, &part);
@@ -88,8 +88,8 @@ fn the_borders_of_ett_give_the_numbers_of_windows_of_the_literature() {
     };
     let split = Split::new(&panel, &borders).unwrap();
     let fitted = fit(&panel, split.train(), &settings).unwrap();
-    let rows = Rows::new(&panel, &fitted.schema, &fitted.scaling).unwrap();
-    let shape = millstream_normalize::Shape::of(&fitted.schema, &settings.window);
+    let rows = ScaledRows::new(&panel, &fitted.schema, &fitted.scaling).unwrap();
+    let shape = millstream_normalize::WindowShape::of(&fitted.schema, &settings.window);
     let parts = [split.train().part(), &split.validation, &split.test];
     let found = parts.map(|part| WindowIndex::labelled(&rows, shape, part).len());
     assert_eq!(found, [8_209, 2_785, 2_785]);

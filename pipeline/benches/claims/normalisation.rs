@@ -6,7 +6,7 @@ use crate::{
     turns::Turns,
     workload::{self, FEATURES, Size, threads},
 };
-use millstream_normalize::{Fitted, Rows, Split, fit};
+use millstream_normalize::{Fitted, ScaledRows, Split, fit};
 use millstream_stage::thread_pool;
 use std::{hint::black_box, thread};
 
@@ -19,7 +19,7 @@ pub(crate) fn measure(size: &Size) -> Result<Finding, Failure> {
     let turns = Turns::take(&["one thread", "a thread per core"], size.rounds, |way| {
         pools[way].install(|| {
             let Fitted { schema, scaling, .. } = fit(&panel, split.train(), &settings)?;
-            black_box(Rows::new(&panel, &schema, &scaling)?);
+            black_box(ScaledRows::new(&panel, &schema, &scaling)?);
             Ok(())
         })
     })?;

@@ -4,8 +4,8 @@ use crate::harness::Failure;
 use millstream_data::{DataSchema, Panel, Scaling};
 use millstream_loader::{GenerateSettings, Loader, SourceSettings};
 use millstream_normalize::{
-    Batches, Filler, FitSettings, Fitted, Rank, Rows, Shape, Split, SplitSettings, TrainingOrder,
-    WindowIndex, WindowOrder, fit,
+    Batches, Filler, FitSettings, Fitted, Rank, ScaledRows, Split, SplitSettings, TrainingOrder,
+    WindowIndex, WindowOrder, WindowShape, fit,
 };
 use millstream_stage::Source;
 use std::num::NonZeroUsize;
@@ -81,12 +81,12 @@ pub(crate) fn threads(count: usize) -> NonZeroUsize {
 
 /// A panel made ready to be cut into windows, as normalize does it.
 pub(crate) struct Windows {
-    pub(crate) rows: Rows,
+    pub(crate) rows: ScaledRows,
     pub(crate) schema: DataSchema,
     pub(crate) scaling: Scaling,
     pub(crate) train: WindowIndex,
     pub(crate) validation: WindowIndex,
-    shape: Shape,
+    shape: WindowShape,
 }
 
 impl Windows {
@@ -98,8 +98,8 @@ impl Windows {
     ) -> Result<Self, Failure> {
         let split = Split::new(panel, split)?;
         let Fitted { schema, scaling, .. } = fit(panel, split.train(), settings)?;
-        let rows = Rows::new(panel, &schema, &scaling)?;
-        let shape = Shape::of(&schema, &settings.window);
+        let rows = ScaledRows::new(panel, &schema, &scaling)?;
+        let shape = WindowShape::of(&schema, &settings.window);
         let train = WindowIndex::labelled(&rows, shape, split.train().part());
         let validation = WindowIndex::labelled(&rows, shape, &split.validation);
         Ok(Windows { rows, schema, scaling, train, validation, shape })
