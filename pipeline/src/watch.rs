@@ -57,6 +57,9 @@ pub struct Watch {
     stop: StopHandle,
 }
 
+/// What is said of a line that was asked to stop before it began.
+const NOT_BEGUN: &str = "interrupted before it began; nothing was done";
+
 type Observer = dyn Fn(Event<'_>) + Send + Sync;
 
 /// Stops the lines of a [`Watch`], from any thread.
@@ -113,7 +116,7 @@ impl Watch {
     pub(crate) fn begin(&self) -> Result<Receiver<()>, Error> {
         match self.go_on() {
             ControlFlow::Continue(()) => Ok(self.stop.receiver.clone()),
-            ControlFlow::Break(()) => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
+            ControlFlow::Break(()) => Err(Error::new(ErrorKind::Interrupted, NOT_BEGUN)),
         }
     }
 
