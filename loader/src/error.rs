@@ -27,7 +27,7 @@ pub enum LoadError {
     },
     /// A kind of source that was left out when this program was built.
     #[error(
-        "source.kind = \"{kind}\" is not part of this build; build with the feature \"{feature}\" of millstream-loader"
+        "source.kind = \"{kind}\" is not part of this build; build with the cargo feature \"{feature}\""
     )]
     NotBuilt {
         /// The kind chosen.

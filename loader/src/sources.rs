@@ -126,6 +126,12 @@ impl Default for SourceKind {
 }
 
 impl SourceKind {
+    /// Whether it is part of this build; see the crate's features.
+    #[must_use]
+    pub fn is_built(self) -> bool {
+        self.source().is_ok()
+    }
+
     /// Whether it uses this key of `[source]`, besides those that all kinds use. A kind that was left
     /// out of this build uses none.
     #[must_use]

@@ -37,7 +37,7 @@ pub struct Predicted {
     /// The run that forecast.
     #[serde(serialize_with = "path_as_text")]
     pub run: PathBuf,
-    /// Rows written: one for every window and step.
+    /// Rows forecast, one for every window and step; they are written where there is an `output`.
     pub rows: u64,
     /// Series with a forecast.
     pub series: u64,
@@ -190,6 +190,7 @@ impl Forecast {
             let change = change.to_string();
             return Err(Error::settings(ForecastError::OfTheModel { change }));
         }
+        settings.check_effects_of(&changes)?;
         let Contract { scaling, .. } = read_contract(&run_dir::best_checkpoint(run))?;
         let mut series = Vec::new();
         if has_cross_section(&scaling) {

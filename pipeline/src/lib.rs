@@ -53,15 +53,18 @@ pub use crate::{
     runs::{RunChoice, newest},
     secrets::hide_passwords,
     settings::{Overrides, RunSettings, Settings, Threads},
-    texts::grouped,
+    texts::{grouped, shell_word},
     training::{NOTHING_SAVED, Run, Trained, Training, train},
     unsaved::UnsavedRun,
     watch::{Event, StopHandle, Watch},
 };
 
-/// What reports and events are made of.
-pub use millstream_loader::{ImportReport, LoadProgress};
+/// What settings, reports and events are made of.
+pub use millstream_data as data;
+pub use millstream_loader::{ImportReport, LoadProgress, SourceKind};
 pub use millstream_model as model;
+pub use millstream_normalize as normalize;
 pub use millstream_predictor::PredictProgress;
 pub use millstream_stage::{StageReport, Warnings};
+pub use millstream_trainer as trainer;
 pub use millstream_trainer::{Baseline, EpochLoss, Figures, Metrics, Progress, StepMetrics};

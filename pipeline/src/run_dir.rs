@@ -8,6 +8,7 @@ use crate::{
     error::{Error, ErrorKind},
     runs::{self, Started},
     settings::{Override, Overrides, Settings},
+    texts::shell_word,
     unsaved::UnsavedRun,
 };
 use millstream_data::{
@@ -47,7 +48,7 @@ pub(crate) enum RunDirError {
     Edited { path: PathBuf },
     #[error("{source}; restore the run from a copy, or start a new one")]
     Damaged { source: ChecksumError },
-    #[error("{} has no model yet, as its first epoch has not ended; {}", .run.display(), if *.can_go_on { format!("go on with: millstream train --resume {}", .run.display()) } else { "nothing of it was saved, so train anew".to_owned() })]
+    #[error("{} has no model yet, as its first epoch has not ended; {}", .run.display(), if *.can_go_on { format!("go on with: millstream train --resume {}", shell_word(.run)) } else { "nothing of it was saved, so train anew".to_owned() })]
     NoModel { run: PathBuf, can_go_on: bool },
     #[error("{change}, but a run that goes on keeps its own settings; unset it")]
     Changed { change: String },

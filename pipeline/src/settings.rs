@@ -136,6 +136,11 @@ impl Settings {
         no_effect::check(self, section).map_err(Error::settings)
     }
 
+    /// Refuses a change of a run's settings that does nothing.
+    pub(crate) fn check_effects_of(&self, changes: &[Override]) -> Result<(), Error> {
+        changes.iter().try_for_each(|change| self.check_effects(&change.key))
+    }
+
     /// Reads the settings that a run has kept, then the overrides; says what these change. A password
     /// in `source.url` is none of the run's, so another is no change.
     pub(crate) fn of_run(

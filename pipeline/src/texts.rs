@@ -1,6 +1,19 @@
 //! Numbers and counts as a person reads them.
 
 use millstream_data::WindowCounts;
+use std::path::Path;
+
+/// A path as a word of a shell, for commands that a person copies.
+#[must_use]
+pub fn shell_word(path: &Path) -> String {
+    let word = path.to_string_lossy();
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
 
 /// 1234567 as `1,234,567`.
 #[must_use]
@@ -61,6 +74,13 @@ mod tests {
                         parts, 5 windows in an embargo, 6 windows outside the parts, 7 series too \
                         short";
         assert_eq!(left_out(&all).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn paths_are_words_of_a_shell() {
+        let check = |path: &str, expected: &str| assert_eq!(shell_word(Path::new(path)), expected);
+        check("runs/2026-11-18_14-20-05", "runs/2026-11-18_14-20-05");
+        check("my runs/it's", r"'my runs/it'\''s'");
     }
 
     #[test]

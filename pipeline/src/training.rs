@@ -278,6 +278,7 @@ impl Trained {
     /// As for [`Forecast::write`](crate::Forecast::write).
     pub fn forecast(&mut self, watch: &Watch) -> Result<Option<&Predicted>, Error> {
         let (run, settings) = (self.report.run.clone(), self.settings.clone());
+        run_dir::check_model(&run)?;
         match forecast::predict_run(&run, settings, &Asked::default(), watch) {
             Ok(predicted) => self.report.add_forecasts(predicted),
             Err(error) if error.is_nothing_to_forecast() => {

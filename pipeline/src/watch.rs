@@ -39,6 +39,9 @@ pub enum Event<'a> {
 /// Sees what happens, hears warnings and can stop a line. Without anything, as by default, a line
 /// runs silently to its end; its warnings are in its result all the same.
 ///
+/// Make one for each run: what it was warned of is kept as the run's, its forecasts' included, and one
+/// that was stopped stays so.
+///
 /// ```
 /// use millstream::{Event, Watch};
 ///
@@ -71,14 +74,16 @@ pub struct StopHandle {
 }
 
 impl Watch {
-    /// Calls `observer` with what happens, on the thread where it happens: keep it short.
+    /// Calls `observer` with what happens, on the thread where it happens: keep it short. It takes the
+    /// place of one that was given before.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(Event<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self
     }
 
-    /// Calls `listener` with every warning, once, when it is noticed.
+    /// Calls `listener` with every warning, once, when it is noticed. Before anything else: what was
+    /// warned of so far is forgotten.
     #[must_use]
     pub fn on_warning(mut self, listener: impl FnMut(&str) + Send + 'static) -> Self {
         self.warnings = Warnings::telling(listener);

@@ -12,7 +12,7 @@ fn a_kind_that_was_left_out_is_refused_by_the_feature_that_it_needs() {
         let settings: SourceSettings = toml::from_str(&settings).unwrap();
         let error = load(&settings).unwrap_err();
         let expected = format!(
-            "source.kind = {kind:?} is not part of this build; build with the feature {kind:?} of millstream-loader"
+            "source.kind = {kind:?} is not part of this build; build with the cargo feature {kind:?}"
         );
         assert!(error.is_setting());
         assert_eq!(error.to_string() == expected, !is_built, "{error}");

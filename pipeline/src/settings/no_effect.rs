@@ -51,7 +51,8 @@ const THREADS: &str = r#"run.normalize_threads or run.train_threads to be "auto"
 /// hold the keys of several, of which `source.kind` chooses; but a flag or variable for another than
 /// this is a mistake.
 fn other_source(kind: SourceKind, key: &str) -> Option<String> {
-    let key = key.strip_prefix("source.")?.split('.').next()?;
+    // Which keys a kind uses that is not part of this build is not known; the loader refuses it.
+    let key = key.strip_prefix("source.").filter(|_| kind.is_built())?.split('.').next()?;
     let users = SourceKind::ALL.iter().filter(|kind| kind.uses(key));
     let mut names: Vec<String> = users.map(|kind| format!("{:?}", kind.name())).collect();
     names.sort_unstable();

@@ -74,6 +74,7 @@ fn an_error_is_json_too() {
 fn doctor_misses_what_was_asked_for() {
     let bench = Bench::new(SMALL);
     assert_eq!(bench.run(&["doctor"]).status.code(), Some(0));
+    assert!(bench.json(&["doctor", "--json"])["findings"].is_array());
     let cuda = bench.run(&["doctor", "--set", "prefetch.device=cuda:0"]);
     assert_eq!(cuda.status.code(), Some(4), "{}", stderr(&cuda));
     let url = "source.url=postgres://nobody@127.0.0.1:1/none";

@@ -148,6 +148,11 @@ fn what_belongs_to_the_model_cannot_be_set() {
     check_fails(&variable.unwrap(), 2, &["MILLSTREAM_WINDOW__LOOKBACK", "window.lookback"]);
     // What it has anyway is no change.
     assert!(bench.run(&["predict", "--set", "window.lookback=5"]).status.success());
+    // A table without the kind of source that has one would leave the forecasts those of the file.
+    let idle = &["source.table = \"x\" has no effect", "source.kind = \"postgres\""];
+    check_fails(&bench.run(&["predict", "--set", "source.table=x"]), 2, idle);
+    let variable = bench.command(&["predict"]).env("MILLSTREAM_SOURCE__TABLE", "x").output();
+    check_fails(&variable.unwrap(), 2, idle);
     check_fails(&bench.run(&["predict", "--output", "-"]), 2, &["--output -"]);
     check_fails(&bench.run(&["predict", "--from", "soon"]), 2, &["--from \"soon\"", "2020-"]);
     let nothing = bench.run(&["predict", "--from", "2031-01-01"]);

@@ -9,8 +9,7 @@ pub(super) const ENDINGS: &[&str] = &["parquet", "pq"];
 
 #[cfg(not(feature = "parquet"))]
 pub(super) fn open(_: WholeFile, _: &SchemaRef) -> Opened {
-    Err("this build has no Parquet; name a .csv file with --output, or build with the feature \
-         \"parquet\" of millstream-predictor"
+    Err("this build has no Parquet; name a .csv file with --output, or build with the cargo feature \"parquet\""
         .into())
 }
 

@@ -11,7 +11,7 @@ pub(crate) fn doctor(common: &Common) -> Result<Code, Error> {
     let overrides = Overrides::of_process(&common.set);
     let findings = examine(&Settings::load(common.config.as_deref(), &overrides)?);
     if common.json {
-        print_json(&findings)?;
+        print_json(&serde_json::json!({ "findings": findings }))?;
     } else {
         let line = |f: &Finding| {
             let verdict = if f.ok { "ok" } else { "missing" };

@@ -11,6 +11,7 @@ use crate::{
 };
 use millstream::{
     Error, ErrorKind, NOTHING_SAVED, Overrides, Report, Run, Settings, Trained, Training, Watch,
+    shell_word,
 };
 use std::path::Path;
 
@@ -95,9 +96,9 @@ fn show(report: &Report, common: &Common) -> Result<(), Error> {
 /// How a run that was interrupted is gone on with.
 fn go_on_later(run: &Path, mode: Mode) -> String {
     let command = if mode == Mode::Pipeline { "pipeline" } else { "train" };
-    format!("go on with: millstream {command} --resume {}", run.display())
+    format!("go on with: millstream {command} --resume {}", shell_word(run))
 }
 
 fn forecast_later(run: &Path) -> String {
-    format!("the model is trained; forecast with: millstream predict --run {}", run.display())
+    format!("the model is trained; forecast with: millstream predict --run {}", shell_word(run))
 }
