@@ -20,6 +20,9 @@
 //! # Ok::<(), millstream_model::ModelError>(())
 //! ```
 
+mod activation;
+mod channels;
+mod dropout;
 mod error;
 mod json_text;
 mod model;
@@ -27,18 +30,22 @@ mod model_options;
 mod model_size;
 mod models;
 mod parameters;
+mod recurrent;
+mod target_column;
 mod tensor;
 mod tensor_file;
 mod torch_text;
 mod torchscript;
 
 pub use crate::{
+    activation::Activation,
     error::ModelError,
     json_text::json_reason,
     model::{Architecture, Mode, Model, ModelDescription, Shape},
     model_options::ModelOptions,
     models::*,
     parameters::Parameters,
+    target_column::{OwnInput, TargetColumn},
     tensor::{BatchTensors, Inputs, device, usable},
     tensor_file::TensorFile,
     torch_text::reason,

@@ -3,11 +3,16 @@
 //! Those of this crate are listed in `models.rs`. One of your own implements the same two traits: it
 //! then trains, is kept, resumed and forecast with as they are. How to learn is not known here.
 
-use crate::{error::ModelError, parameters::Parameters, tensor::Inputs};
-use millstream_data::{BatchLayout, Padding};
+use crate::{
+    error::ModelError,
+    parameters::Parameters,
+    target_column::{OwnInput, TargetColumn},
+    tensor::Inputs,
+};
+use millstream_data::{BatchLayout, DataSchema, Padding, Scaling};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fmt::Debug;
+use std::{borrow::Cow, fmt::Debug};
 use tch::{Device, Tensor};
 
 /// What a model is asked for.
@@ -20,7 +25,7 @@ pub enum Mode {
 }
 
 /// What a model is between.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shape {
     /// Windows in a full batch; a batch may have fewer.
@@ -35,6 +40,8 @@ pub struct Shape {
     pub targets: usize,
     /// Where windows are padded.
     pub padding: Padding,
+    /// The target columns, in order, and which of the inputs is their own past.
+    pub target_columns: Cow<'static, [TargetColumn]>,
 }
 
 /// A network with its parameters.
@@ -81,6 +88,12 @@ pub trait Architecture: Debug + Send + Sync {
         false
     }
 
+    /// Whether windows may be filled up: it reads their lengths or mask, or takes zeros for rows as a
+    /// recurrence may. Such windows are refused where not.
+    fn reads_padding(&self) -> bool {
+        true
+    }
+
     /// Refuses options out of their range.
     ///
     /// # Errors
@@ -125,6 +138,10 @@ impl Architecture for Box<dyn Architecture> {
         (**self).reads_segments()
     }
 
+    fn reads_padding(&self) -> bool {
+        (**self).reads_padding()
+    }
+
     fn check(&self) -> Result<(), ModelError> {
         (**self).check()
     }
@@ -164,15 +181,21 @@ impl ModelDescription {
     }
 }
 
+/// The target of [`Shape::LEAST`].
+const ONE_TARGET: &[TargetColumn] =
+    &[TargetColumn { name: String::new(), own_input: OwnInput::Level(0) }];
+
 impl Shape {
-    /// A model's shape for batches of this layout and padding.
+    /// A model's shape for batches of this layout, which hold the columns of this schema, scaled so.
     #[must_use]
-    pub fn of(layout: &BatchLayout, padding: Padding) -> Self {
+    pub fn of(layout: &BatchLayout, schema: &DataSchema, scaling: &Scaling) -> Self {
         let BatchLayout { batch_size, lookback, features, horizon, targets, .. } = *layout;
-        Shape { batch_size, lookback, features, horizon, targets, padding }
+        let padding = schema.padding;
+        let target_columns = TargetColumn::all(schema, scaling).into();
+        Shape { batch_size, lookback, features, horizon, targets, padding, target_columns }
     }
 
-    /// The least there can be: what is known of the data before any was seen.
+    /// The least there can be: what is known of the data before any was seen. A value, and its own past.
     pub const LEAST: Shape = Shape {
         batch_size: 1,
         lookback: 1,
@@ -180,6 +203,7 @@ impl Shape {
         horizon: 1,
         targets: 1,
         padding: Padding::None,
+        target_columns: Cow::Borrowed(ONE_TARGET),
     };
 
     /// Values of a forecast.

@@ -189,16 +189,16 @@ mod tests {
 
     #[test]
     fn every_model_has_its_own() {
-        let (lstm, stub) = (ModelKind::Lstm, ModelKind::Stub);
+        let (lstm, dlinear) = (ModelKind::Lstm, ModelKind::Dlinear);
         check(lstm, "{}", r#"{"dropout":0.0,"hidden":64,"layers":1}"#);
         check(lstm, r#"{"hidden":8,"dropout":0.5}"#, r#"{"dropout":0.5,"hidden":8,"layers":1}"#);
-        check(stub, r#"{"kernel":3,"dropout":1}"#, r#"{"dropout":1.0,"kernel":3}"#);
+        check(dlinear, r#"{"kernel":3}"#, r#"{"individual":false,"kernel":3}"#);
         check(
             lstm,
             r#"{"hidden":8,"kernel":3}"#,
-            "train.model_options.kernel is of \"stub\", not of \"lstm\"",
+            "train.model_options.kernel is of \"dlinear\", not of \"lstm\"",
         );
-        check(stub, r#"{"hidden":8}"#, "train.model_options.hidden is of \"lstm\", not of");
+        check(dlinear, r#"{"hidden":8}"#, "train.model_options.hidden is of \"lstm\", not of");
         check(lstm, r#"{"hiden":8}"#, "unknown field `hiden`, expected one of `hidden`, `layers`");
         check(lstm, r#"{"hidden":"8"}"#, "invalid type: string \"8\", expected a nonzero usize");
         check(lstm, r#"{"hidden":0}"#, "invalid value: integer `0`, expected a nonzero usize");
@@ -211,7 +211,8 @@ mod tests {
             assert_eq!(serde_json::to_value(options).unwrap(), expected);
         };
         check(ModelKind::Lstm, json!({"dropout": 0.5, "hidden": 64, "layers": 1}));
-        check(ModelKind::Stub, json!({"dropout": 0.5, "kernel": 0}));
+        let mlp = json!({"activation": "gelu", "dropout": 0.5, "hidden": 128, "layers": 2});
+        check(ModelKind::Mlp, mlp);
     }
 
     #[test]

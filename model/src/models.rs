@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Makes of the list its modules, [`ModelKind`], and the way from there to the options of each.
 macro_rules! models {
     ($($(#[$if:meta])* $module:ident: $Kind:ident($Options:ident), $about:literal;)+) => {
-        $($(#[$if])* mod $module; $(#[$if])* pub use $module::$Options;)+
+        $($(#[$if])* pub(crate) mod $module; $(#[$if])* pub use $module::$Options;)+
 
         /// The models there are.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +67,10 @@ macro_rules! models {
 
 models! {
     lstm: Lstm(LstmOptions), "A long short-term memory and a linear head on its last hidden state.";
-    #[cfg(test)] stub: Stub(StubOptions), "What the tests of options have as a second model.";
+    gru: Gru(GruOptions), "Gated recurrent units and a linear head on their last hidden state.";
+    mlp: Mlp(MlpOptions), "Hidden layers over all values of the window at once.";
+    nlinear: Nlinear(NlinearOptions), "A linear map of each target's window, relative to its last value.";
+    dlinear: Dlinear(DlinearOptions), "Linear maps of each target's trend and season.";
 }
 
 impl Default for ModelKind {

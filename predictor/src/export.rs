@@ -29,7 +29,7 @@ pub fn export_torchscript(checkpoint_dir: &Path) -> Result<Vec<u8>, PredictError
         targets: schema.targets.len(),
         extras: Extras::NONE,
     };
-    let shape = Shape::of(&layout, schema.padding);
+    let shape = Shape::of(&layout, &schema, &scaling);
     let mut model = built_in(&model)?.build(&shape, 0, Device::Cpu)?;
     model.parameters_mut().load(&mut TensorFile::parse(folder.join(WEIGHTS), &bytes)?)?;
     Ok(millstream_model::to_torchscript(model, &shape)?)

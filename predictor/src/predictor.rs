@@ -127,7 +127,8 @@ impl Predictor {
         (self.observer)(&PredictProgress::Started { plan: Arc::clone(plan) });
         self.seen = vec![false; plan.panel.series.len()];
         self.report.skipped = plan.windows.short_series;
-        let shape = Shape::of(&batch.layout(), self.contract.schema.padding);
+        let Contract { schema, scaling, .. } = &self.contract;
+        let shape = Shape::of(&batch.layout(), schema, scaling);
         let mut model = self.architecture.build(&shape, 0, usable(batch.place())?)?;
         let mut weights = self.weights.take().expect("a stream starts once");
         model.parameters_mut().load(&mut weights)?;

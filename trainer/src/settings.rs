@@ -3,7 +3,7 @@
 //! Where a value comes from (file, environment, command line) is not known here.
 
 use crate::{error::TrainError, losses::Loss, optimizers::OptimizerKind, schedules::Schedule};
-use millstream_data::{Plan, available_memory};
+use millstream_data::{Padding, Plan, available_memory};
 use millstream_model::{Architecture, ModelError, ModelKind, ModelOptions, Shape};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
@@ -120,7 +120,12 @@ impl TrainSettings {
         let name = model.name();
         let expected =
             format!("left out with train.model = \"{name}\", which does not read segments");
-        require("window.segment", &format!("{segment:?}"), read, &expected)
+        require("window.segment", &format!("{segment:?}"), read, &expected)?;
+        let whole = plan.schema.padding == Padding::None || model.reads_padding();
+        let expected = format!(
+            "\"skip\" with train.model = \"{name}\", which has no place for padding, on whichever side (window.pad)"
+        );
+        require("window.short", &"\"pad\"", whole, &expected)
     }
 }
 
@@ -235,6 +240,21 @@ mod tests {
     }
 
     #[test]
+    fn padding_that_the_model_has_no_place_for_is_refused() {
+        let mut plan = crate::sample::plan(1, [8, 0, 0]);
+        plan.schema.padding = Padding::Left;
+        for (model, expected) in [(ModelKind::Lstm, ""), (ModelKind::Nlinear, "\"nlinear\"")] {
+            let settings = TrainSettings { model, ..TrainSettings::default() };
+            let checked = settings.check_stream(&plan, &*settings.architecture().unwrap());
+            let found = checked.map_or_else(|error| error.to_string(), |()| String::new());
+            let refused = "window.short is \"pad\", but must be \"skip\" with train.model = ";
+            let expected = if expected.is_empty() { "" } else { &format!("{refused}{expected}") };
+            assert_eq!(found.is_empty(), expected.is_empty(), "{found}");
+            assert!(found.starts_with(expected), "{found}");
+        }
+    }
+
+    #[test]
     fn names_are_those_of_the_settings_file() {
         let text =
             r#"{"model":"lstm","schedule":"constant","loss":"huber","model_options":{"hidden":8}}"#;
@@ -255,7 +275,10 @@ mod tests {
 
     #[test]
     fn wrong_names_are_refused_with_the_right_ones() {
-        check_refused(r#"{"model":"lstn"}"#, "unknown variant `lstn`, expected `lstm`");
+        check_refused(
+            r#"{"model":"lstn"}"#,
+            "unknown variant `lstn`, expected one of `lstm`, `gru`",
+        );
         check_refused(r#"{"loss":"l2"}"#, "expected one of `mse`, `mae`, `huber`");
         check_refused(r#"{"epoch":3}"#, "unknown field `epoch`");
         check_refused(r#"{"accumulate":0}"#, "nonzero");

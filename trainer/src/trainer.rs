@@ -190,7 +190,7 @@ impl Trainer {
         architecture.check()?;
         settings.check_stream(&plan, &*architecture)?;
         let place = usable(batch.place())?;
-        let shape = Shape::of(&batch.layout(), plan.schema.padding);
+        let shape = Shape::of(&batch.layout(), &plan.schema, &plan.scaling);
         if place == Device::Cpu
             && let Some(available) = available_memory()
         {

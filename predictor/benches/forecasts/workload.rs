@@ -87,7 +87,7 @@ impl Work {
         let (layout, batches) = (kind.layout(), kind.batches(quick));
         let plan = Arc::new(plan(&layout, batches));
         let folder = tempfile::tempdir()?;
-        let shape = Shape::of(&layout, plan.schema.padding);
+        let shape = Shape::of(&layout, &plan.schema, &plan.scaling);
         checkpoint::write(folder.path(), &plan, &shape, kind.hidden())?;
         let mut filled: [BatchSlot; SLOTS] = std::array::from_fn(|slot| fill(layout, slot, &plan));
         let inputs = filled.each_mut().map(inputs);

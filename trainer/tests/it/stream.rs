@@ -47,7 +47,7 @@ pub(crate) fn saved_model(checkpoint: &Path, stream: &Stream) -> Box<dyn Model> 
     let read = |name: &str| std::fs::read(checkpoint.join(name)).unwrap();
     let schema: serde_json::Value = serde_json::from_slice(&read("schema.json")).unwrap();
     let description: ModelDescription = serde_json::from_value(schema["model"].clone()).unwrap();
-    let shape = Shape::of(&stream.layout, stream.plan.schema.padding);
+    let shape = Shape::of(&stream.layout, &stream.plan.schema, &stream.plan.scaling);
     let mut model = built_in(&description).unwrap().build(&shape, 0, Device::Cpu).unwrap();
     let name = "model.safetensors";
     let mut file = TensorFile::parse(checkpoint.join(name), &read(name)).unwrap();
