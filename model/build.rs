@@ -1,4 +1,4 @@
-//! Compiles our one C++ function and tells the linker where libtorch lies.
+//! Compiles what we have in C++ and tells the linker where libtorch lies.
 //!
 //! It finds and downloads nothing: torch-sys found libtorch.
 
@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     let Some(libraries) = rpath::link() else { return ExitCode::FAILURE };
     let include = libraries.with_file_name("include");
 
-    println!("cargo::rerun-if-changed=cpp/blob.cpp");
+    println!("cargo::rerun-if-changed=cpp");
     cc::Build::new()
         .cpp(true)
         .std("c++17")
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         .flag(format!("-isystem{}", include.display()))
         .flag(format!("-isystem{}", include.join("torch/csrc/api/include").display()))
         .file("cpp/blob.cpp")
+        .file("cpp/fused.cpp")
         .compile("millstream_blob");
     ExitCode::SUCCESS
 }

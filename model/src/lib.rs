@@ -5,6 +5,7 @@
 //! PyTorch would give them, and a [`TensorFile`] has them on disk. An [`Architecture`] says how large a
 //! model is and builds it; [`ModelKind`] lists those of this crate, [`ModelOptions`] are the options of any
 //! of them, and one of your own implements the same two traits. [`to_torchscript`] is for programs that have nothing of ours.
+//! [`fused`] has what a step of learning needs and tch does not have.
 //!
 //! How to learn is not known here.
 //!
@@ -24,6 +25,7 @@ mod activation;
 mod channels;
 mod dropout;
 mod error;
+pub mod fused;
 mod json_text;
 mod model;
 mod model_options;

@@ -1,6 +1,6 @@
 //! Tensors over a batch's own memory: no copy, and the memory outlives every view.
 //!
-//! Each tensor holds a share of the batch; when the last tensor, view or value saved for backward
+//! The tensors hold a share of the batch; when the last tensor, view or value saved for backward
 //! is gone, the slot returns to its pool, on whatever thread that happens. The tensors are for
 //! reading: writing to them would change the batch under its other views.
 
@@ -8,23 +8,38 @@ use crate::{error::ModelError, torch_text};
 use millstream_data::{DeviceBatch, Extras, Place};
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
+    ptr,
     sync::Arc,
 };
 use tch::{Device, Tensor};
 use torch_sys::C_tensor;
 
+/// As in `cpp/blob.cpp`: values from `start` on, of this shape.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Part {
+    start: i64,
+    sizes: [i64; 3],
+    dims: usize,
+}
+
+/// The parts that a batch can have.
+const PARTS: usize = 6;
+
 unsafe extern "C" {
     /// See `cpp/blob.cpp`.
-    fn millstream_tensor_over(
+    fn millstream_tensors_over(
         data: *mut f32,
-        sizes: *const i64,
-        dims: usize,
+        values: i64,
+        parts: *const Part,
+        count: usize,
         device: c_int,
         owner: *mut c_void,
         release: extern "C" fn(*mut c_void),
+        tensors: *mut *mut C_tensor,
         message: *mut c_char,
         message_size: usize,
-    ) -> *mut C_tensor;
+    ) -> bool;
 }
 
 /// What a model may look at: all of a batch but what it is judged by.
@@ -72,21 +87,30 @@ impl BatchTensors {
         let batch = Arc::new(batch);
         let layout = batch.layout();
         let (rows, lookback) = (batch.meta().series.len(), batch.meta().lookback);
-        let over = |start, shape: &[usize]| tensor_over(&batch, start, shape);
-        let extra =
-            |there: bool, start, shape: &[usize]| there.then(|| over(start, shape)).transpose();
         let Extras { padding, segments } = layout.extras;
+        let windows = &[rows, lookback];
+        let parts = [
+            Some(Part::new(0, &[rows, lookback, layout.features])),
+            Some(Part::new(layout.targets_at(), &[rows, layout.horizon, layout.targets])),
+            Some(Part::new(layout.last_known_at(), &[rows, layout.targets])),
+            padding.then(|| Part::new(layout.lengths_at(), &[rows])),
+            padding.then(|| Part::new(layout.mask_at(), windows)),
+            segments.then(|| Part::new(layout.segments_at(), windows)),
+        ];
+        let [values, targets, last_known, lengths, mask, segments] = tensors_over(&batch, parts)?;
+        let there = |tensor: Option<Tensor>| tensor.expect("every batch has this part");
         Ok(BatchTensors {
-            inputs: Inputs {
-                values: over(0, &[rows, lookback, layout.features])?,
-                lengths: extra(padding, layout.lengths_at(), &[rows])?,
-                mask: extra(padding, layout.mask_at(), &[rows, lookback])?,
-                segments: extra(segments, layout.segments_at(), &[rows, lookback])?,
-            },
-            targets: over(layout.targets_at(), &[rows, layout.horizon, layout.targets])?,
-            last_known: over(layout.last_known_at(), &[rows, layout.targets])?,
+            inputs: Inputs { values: there(values), lengths, mask, segments },
+            targets: there(targets),
+            last_known: there(last_known),
             batch,
         })
+    }
+
+    /// Windows in the batch.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.batch.meta().series.len() as u64
     }
 
     /// The batch itself.
@@ -121,38 +145,59 @@ pub fn device(place: Place) -> Device {
     }
 }
 
-/// A tensor over the `shape.product()` values that begin `start` values into the batch.
-fn tensor_over(
+impl Part {
+    fn new(start: usize, shape: &[usize]) -> Self {
+        let mut sizes = [1; 3];
+        for (size, &wanted) in sizes.iter_mut().zip(shape) {
+            *size = wanted as i64;
+        }
+        Part { start: start as i64, sizes, dims: shape.len() }
+    }
+
+    fn end(&self) -> i64 {
+        self.start + self.sizes.iter().product::<i64>()
+    }
+}
+
+/// A tensor over each part of a batch that is there. All of them hold one share of the batch.
+fn tensors_over(
     batch: &Arc<DeviceBatch>,
-    start: usize,
-    shape: &[usize],
-) -> Result<Tensor, ModelError> {
-    let end = start + shape.iter().product::<usize>();
-    assert!(end <= batch.layout().values(), "a part lies inside its slot");
-    let sizes: Vec<i64> = shape.iter().map(|&size| size as i64).collect();
+    parts: [Option<Part>; PARTS],
+) -> Result<[Option<Tensor>; PARTS], ModelError> {
+    let values = batch.layout().values() as i64;
+    let mut list = [Part::new(0, &[0]); PARTS];
+    let mut count = 0;
+    for part in parts.iter().flatten() {
+        assert!(part.end() <= values, "a part lies inside its slot");
+        list[count] = *part;
+        count += 1;
+    }
     let device = match batch.place() {
         Place::Cpu => -1,
         Place::Cuda(index) => index as c_int,
     };
-    let data = batch.address().cast_mut().wrapping_add(start);
     let owner = Arc::into_raw(Arc::clone(batch)).cast_mut().cast();
+    let mut made = [ptr::null_mut(); PARTS];
     let mut message: [c_char; 512] = [0; 512];
-    // SAFETY: `data` starts a range inside the slot (asserted above), which stays allocated while
-    // `owner`, a share of the batch, is held; the callee takes that share over on every path and
-    // gives it to `release` once. `sizes` and `message` are live for the call, with their lengths.
-    let tensor = unsafe {
-        millstream_tensor_over(
-            data,
-            sizes.as_ptr(),
-            sizes.len(),
+    // SAFETY: `address` starts `values` values, of which every part is a range (asserted above) and
+    // which stay allocated while `owner`, a share of the batch, is held; the callee takes that share
+    // over on every path and gives it to `release` once. `list`, `made` and `message` are live for
+    // the call, with their lengths.
+    let done = unsafe {
+        millstream_tensors_over(
+            batch.address().cast_mut(),
+            values,
+            list.as_ptr(),
+            count,
             device,
             owner,
             release,
+            made.as_mut_ptr(),
             message.as_mut_ptr(),
             message.len(),
         )
     };
-    if tensor.is_null() {
+    if !done {
         // SAFETY: the callee wrote a NUL-terminated string that fits, and the array was zeroed.
         let reason = unsafe { CStr::from_ptr(message.as_ptr()) };
         let place = match batch.place() {
@@ -162,16 +207,20 @@ fn tensor_over(
         let reason = torch_text::first_sentence(&reason.to_string_lossy());
         return Err(ModelError::BatchMemory { place, reason });
     }
-    // SAFETY: `tensor` is a fresh `new at::Tensor`, which is what tch's `C_tensor` is, and nobody
-    // else will free it.
-    Ok(unsafe { Tensor::from_ptr(tensor) })
+    let mut made = made.into_iter();
+    Ok(parts.map(|part| {
+        let tensor = part.and_then(|_| made.next())?;
+        // SAFETY: `tensor` is a fresh `new at::Tensor`, which is what tch's `C_tensor` is, and nobody
+        // else will free it.
+        Some(unsafe { Tensor::from_ptr(tensor) })
+    }))
 }
 
-/// Drops a tensor's share of its batch. libtorch may call it on any thread.
+/// Drops the share of the batch that its tensors had. libtorch may call it on any thread.
 extern "C" fn release(owner: *mut c_void) {
     const fn may_cross_threads<T: Send + Sync>() {}
     const { may_cross_threads::<DeviceBatch>() };
-    // SAFETY: `owner` came from `Arc::into_raw` in `tensor_over` and is released once.
+    // SAFETY: `owner` came from `Arc::into_raw` in `tensors_over` and is released once.
     drop(unsafe { Arc::from_raw(owner.cast::<DeviceBatch>()) });
 }
 

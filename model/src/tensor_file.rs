@@ -31,6 +31,11 @@ impl TensorFile {
         }
     }
 
+    /// Adds a tensor that a file of an older version does not have.
+    pub fn fill_in(&mut self, name: &str, tensor: Tensor) {
+        self.tensors.entry(name.to_owned()).or_insert(tensor);
+    }
+
     /// The tensors of these names, each of which must have the shape and kind of its neighbour in
     /// `like`.
     ///

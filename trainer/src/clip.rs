@@ -1,40 +1,43 @@
 //! Clipping all gradients to one norm, without the host ever knowing the norm.
 //!
 //! tch's `clip_grad_norm` compares the norm on the host, which waits for the device on every
-//! step. Here the factor stays a tensor and every gradient is multiplied by it, clipped or not.
+//! step. Here it stays a tensor; and as the optimizers divide gradients by a tensor anyway, which
+//! scaled gradients are for, clipping is to divide by more: no pass over the gradients of its own.
 
-use tch::{Kind, TchError, Tensor};
+use millstream_model::fused;
+use tch::{TchError, Tensor};
 
-/// Keeps the division defined when every gradient is zero; PyTorch uses the same value.
-const EPSILON: f64 = 1e-6;
-
-/// Scales `gradients` in place so that the norm of all of them together is at most `limit`.
+/// What `gradients` are to be divided by so that their norm, all of them together, is at most
+/// `limit`. They may be `scale` times what they should be; what is divided by is then at least that.
 ///
 /// # Errors
 /// When libtorch fails.
-pub(crate) fn clip_norm(gradients: &mut [Tensor], limit: f64) -> Result<(), TchError> {
-    let norms = gradients.iter().map(Tensor::f_norm).collect::<Result<Vec<_>, _>>()?;
-    let total = Tensor::f_stack(&norms, 0)?.f_to_kind(Kind::Float)?.f_norm()?;
-    let factor = total.f_add_scalar(EPSILON)?.f_reciprocal()?.f_mul_scalar(limit)?;
-    let factor = factor.f_clamp_max(1.0)?;
-    for gradient in gradients {
-        let _ = gradient.f_mul_(&factor)?;
+pub(crate) fn clipping_scale(
+    gradients: &[Tensor],
+    limit: f64,
+    scale: Option<&Tensor>,
+) -> Result<Tensor, TchError> {
+    let mut over = fused::norm(gradients)?.f_div_scalar_(limit)?;
+    match scale {
+        None => over.f_clamp_min_(1.0),
+        Some(scale) => over.f_maximum(scale),
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tch::Kind;
 
-    fn check(limit: f64, expected: [f64; 3]) {
-        let mut gradients = [Tensor::from_slice(&[3.0f32, 0.0]), Tensor::from_slice(&[4.0f32])];
-        clip_norm(&mut gradients, limit).unwrap();
-        let found = [
-            gradients[0].double_value(&[0]),
-            gradients[0].double_value(&[1]),
-            gradients[1].double_value(&[0]),
-        ];
+    fn check(limit: f64, scale: Option<f32>, expected: [f64; 3]) {
+        let gradients = [Tensor::from_slice(&[3.0f32, 0.0]), Tensor::from_slice(&[4.0f32])];
+        let times = f64::from(scale.unwrap_or(1.0));
+        let scaled = gradients.map(|gradient| gradient * times);
+        let scale = scale.map(|scale| Tensor::from_slice(&[scale]));
+        let by = clipping_scale(&scaled, limit, scale.as_ref()).unwrap();
+        assert_eq!((by.numel(), by.kind()), (1, Kind::Float));
+        let [found, other] = scaled.map(|gradient| gradient / &by);
+        let found = [found.double_value(&[0]), found.double_value(&[1]), other.double_value(&[0])];
         for (found, expected) in found.iter().zip(expected) {
             assert!((found - expected).abs() < 1e-5, "{found} is not {expected}");
         }
@@ -42,18 +45,26 @@ mod tests {
 
     #[test]
     fn the_norm_of_all_together_is_limited() {
-        check(0.5, [0.3, 0.0, 0.4]);
+        check(0.5, None, [0.3, 0.0, 0.4]);
     }
 
     #[test]
     fn small_gradients_are_left_alone() {
-        check(50.0, [3.0, 0.0, 4.0]);
+        check(50.0, None, [3.0, 0.0, 4.0]);
+    }
+
+    #[test]
+    fn what_is_limited_is_the_norm_without_the_scale() {
+        for scale in [0.25, 1.0, 65536.0] {
+            check(0.5, Some(scale), [0.3, 0.0, 0.4]);
+            check(50.0, Some(scale), [3.0, 0.0, 4.0]);
+        }
     }
 
     #[test]
     fn zero_gradients_stay_zero() {
-        let mut gradients = [Tensor::zeros([4], (Kind::Float, tch::Device::Cpu))];
-        clip_norm(&mut gradients, 0.5).unwrap();
-        assert_eq!(gradients[0].abs().sum(Kind::Float).double_value(&[]), 0.0);
+        let gradients = [Tensor::zeros([4], (Kind::Float, tch::Device::Cpu))];
+        let by = clipping_scale(&gradients, 0.5, None).unwrap();
+        assert_eq!(by.double_value(&[]), 1.0);
     }
 }

@@ -4,11 +4,14 @@
 //! When to log, evaluate or save is decided in `run.rs`.
 
 use crate::{
-    clip::clip_norm, dropout::batch_seed, error::TrainError, optimizers::Optimizer,
-    settings::TrainSettings,
+    clip::clipping_scale, dropout::batch_seed, error::TrainError, optimizers::Optimizer,
+    schedules::Rates, settings::TrainSettings,
 };
 use millstream_data::{Phase, Plan, Tag};
-use millstream_model::{BatchTensors, Mode, Model};
+use millstream_model::{
+    BatchTensors, Mode, Model,
+    fused::{Scaled, take_gradients},
+};
 use tch::{Device, Kind, TchError, Tensor};
 
 /// The batches whose gradients make one step.
@@ -47,7 +50,7 @@ pub(crate) struct Learner {
     settings: TrainSettings,
     pub(crate) model: Box<dyn Model>,
     pub(crate) optimizer: Box<dyn Optimizer>,
-    pub(crate) steps_total: u64,
+    pub(crate) rates: Rates,
     /// Loss of the batches since the last step, times their windows.
     pending: Tensor,
     /// The same of every step since it was last read.
@@ -60,7 +63,7 @@ impl Learner {
     pub(crate) fn new(
         settings: &TrainSettings,
         model: Box<dyn Model>,
-        steps_total: u64,
+        rates: Rates,
         device: Device,
     ) -> Result<Self, TrainError> {
         let zero = || Tensor::f_zeros([1], (Kind::Double, device));
@@ -68,7 +71,7 @@ impl Learner {
             settings: settings.clone(),
             optimizer: settings.optimizer.listed().build(model.parameters(), settings)?,
             model,
-            steps_total,
+            rates,
             pending: zero()?,
             loss: zero()?,
         })
@@ -76,8 +79,7 @@ impl Learner {
 
     /// The learning rate of the step after `steps`.
     pub(crate) fn rate(&self, steps: u64) -> f64 {
-        let TrainSettings { schedule, learning_rate, .. } = self.settings;
-        schedule.listed().rate(learning_rate, steps, self.steps_total)
+        self.rates.rate(steps)
     }
 
     /// Learns from a batch; takes a step if it ends its group.
@@ -94,7 +96,7 @@ impl Learner {
             let seed = batch_seed(self.settings.seed, tag.epoch, tag.index);
             tch::manual_seed(seed.cast_signed());
         }
-        let rows = batch.inputs.rows() as f64;
+        let rows = batch.rows() as f64;
         let forecast = self.model.forward(&batch.inputs, Mode::Train)?;
         let loss = self.settings.loss.listed().mean(&forecast, &batch.targets)?;
         // Weighted by its share of the group's windows: the sum is the gradient of one big batch,
@@ -112,14 +114,11 @@ impl Learner {
     fn step(&mut self) -> Result<(), TchError> {
         let rate = self.rate(self.optimizer.steps());
         let parameters = &mut self.model.parameters_mut().tensors;
-        let mut gradients = parameters.iter().map(Tensor::f_grad).collect::<Result<Vec<_>, _>>()?;
-        if self.settings.clip_norm > 0.0 {
-            clip_norm(&mut gradients, self.settings.clip_norm)?;
-        }
-        self.optimizer.step(parameters, &gradients, rate)?;
-        for mut gradient in gradients {
-            let _ = gradient.f_zero_()?;
-        }
+        let gradients = take_gradients(parameters)?;
+        let limit = self.settings.clip_norm;
+        let scale = (limit > 0.0).then(|| clipping_scale(&gradients, limit, None)).transpose()?;
+        let scaled = Scaled { scale: scale.as_ref(), found_inf: None };
+        self.optimizer.step(parameters, &gradients, rate, scaled)?;
         let _ = self.loss.f_add_(&self.pending)?;
         let _ = self.pending.f_zero_()?;
         Ok(())

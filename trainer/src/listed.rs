@@ -19,6 +19,9 @@ macro_rules! listed {
         }
 
         impl $Kind {
+            /// All of them, the default first.
+            pub const ALL: &[$Kind] = &[$($Kind::$Name),+];
+
             /// What its file has.
             pub(crate) fn listed(self) -> &'static dyn $Trait {
                 match self {
@@ -29,7 +32,7 @@ macro_rules! listed {
 
         impl Default for $Kind {
             fn default() -> Self {
-                [$($Kind::$Name),+][0]
+                $Kind::ALL[0]
             }
         }
     };

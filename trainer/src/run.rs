@@ -90,7 +90,7 @@ impl Run {
     ) -> Result<(), TrainError> {
         let _span = tracing::trace_span!("learn").entered();
         let clock = Instant::now();
-        let rows = batch.inputs.rows();
+        let rows = batch.rows();
         let group = Group::of(&self.plan, self.settings.accumulate.get(), tag.index, rows);
         self.learner.learn(&batch, tag, group)?;
         // Back to its pool now, not after the log line is written.
@@ -99,7 +99,8 @@ impl Run {
             self.done = tag.index + 1;
             self.unread += group.windows;
             self.history.samples += group.windows;
-            let (step, steps_total) = (self.learner.optimizer.steps(), self.learner.steps_total);
+            let (step, steps_total) =
+                (self.learner.optimizer.steps(), self.learner.rates.steps_total);
             let samples = self.history.samples;
             observe(&Progress::Step { epoch: tag.epoch, step, steps_total, samples });
             if step % self.settings.log_every == 0 {
@@ -228,6 +229,7 @@ impl Run {
             Some(found) => Some(found.loss.ok_or_else(|| self.diverged("validation", f64::NAN))?),
         };
         self.history.losses.push(EpochLoss { epoch, train_loss, validation_loss });
+        self.learner.rates.note(&self.history.losses);
         let validation = found.as_ref().map(|found| found.model.overall);
         // With nothing to judge by, the latest weights are the best there are.
         let improved = match (validation_loss, self.best_validation) {
@@ -285,7 +287,7 @@ impl Run {
             seed: self.settings.seed,
             scheduler: Scheduler {
                 kind: self.settings.schedule,
-                steps_total: self.learner.steps_total,
+                steps_total: self.learner.rates.steps_total,
             },
             best_validation: self.best_validation,
             finished: false,

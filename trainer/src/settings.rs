@@ -2,7 +2,10 @@
 //!
 //! Where a value comes from (file, environment, command line) is not known here.
 
-use crate::{error::TrainError, losses::Loss, optimizers::OptimizerKind, schedules::Schedule};
+use crate::{
+    error::TrainError, learner::steps_per_epoch, losses::Loss, optimizers::OptimizerKind,
+    schedules::Schedule,
+};
 use millstream_data::{Padding, Plan, available_memory};
 use millstream_model::{Architecture, ModelError, ModelKind, ModelOptions, Shape};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,7 +13,8 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
 /// How to train: made by `Default`, and changed field by field.
 ///
-/// Written out, it has every option of its model, also those that were left at their defaults.
+/// Written out, it has the weight decay and every option of its model, also where they were left at
+/// their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, remote = "Self")]
 #[non_exhaustive]
@@ -21,14 +25,29 @@ pub struct TrainSettings {
     pub epochs: u32,
     /// Windows in a batch; 256 by default.
     pub batch_size: NonZeroUsize,
-    /// Learning rate of the first step; 1e-3 by default.
+    /// The full learning rate; 1e-3 by default.
     pub learning_rate: f64,
     /// How the learning rate changes; `cosine` by default.
     pub schedule: Schedule,
+    /// Steps at first over which the rate rises from 0 in a straight line; 0 by default.
+    pub warmup: u64,
+    /// Of `step`: epochs between two reductions of the rate; 1 by default.
+    pub step_epochs: NonZeroU32,
+    /// Of `plateau`: epochs without a lower validation loss after which the rate is reduced; 2 by default.
+    pub patience: NonZeroU32,
+    /// Of `step` and `plateau`: what the rate is multiplied by; 0.5 by default.
+    pub rate_factor: f64,
     /// How gradients become steps; `adamw` by default.
     pub optimizer: OptimizerKind,
-    /// Of `adamw`; 0.01 by default.
-    pub weight_decay: f64,
+    /// How strongly weights are drawn to 0: of `adamw` by itself, of the others as a part of the gradient.
+    /// Left out, the optimizer's own: 0.01 of `adamw`, 0 of the others; see [`decay`](Self::decay).
+    pub weight_decay: Option<f64>,
+    /// Whether parameters of one dimension, biases and norms, are drawn to 0 too; false by default.
+    pub decay_all: bool,
+    /// Of `sgd`: how much of the step before is taken again; 0.9 by default.
+    pub momentum: f64,
+    /// Of `sgd`: whether momentum looks ahead; false by default.
+    pub nesterov: bool,
     /// What is made small; `mse` by default.
     pub loss: Loss,
     /// Largest norm of all gradients together; 0.5 by default, 0 switches clipping off.
@@ -55,8 +74,15 @@ impl Default for TrainSettings {
             batch_size: const { size(256) },
             learning_rate: 1e-3,
             schedule: Schedule::default(),
+            warmup: 0,
+            step_epochs: NonZeroU32::MIN,
+            patience: const { NonZeroU32::new(2).expect("a default is not zero") },
+            rate_factor: 0.5,
             optimizer: OptimizerKind::default(),
-            weight_decay: 0.01,
+            weight_decay: None,
+            decay_all: false,
+            momentum: 0.9,
+            nesterov: false,
             loss: Loss::default(),
             clip_norm: 0.5,
             accumulate: NonZeroU32::MIN,
@@ -77,6 +103,7 @@ impl TrainSettings {
         let rate = self.learning_rate;
         require("train.learning_rate", &rate, rate.is_finite() && rate > 0.0, "a number above 0")?;
         self.optimizer.listed().check(self)?;
+        self.schedule.listed().check(self)?;
         let norm = self.clip_norm;
         require(
             "train.clip_norm",
@@ -101,6 +128,21 @@ impl TrainSettings {
         self.model.architecture(&self.model_options)
     }
 
+    /// The weight decay that is asked for, or the optimizer's own.
+    #[must_use]
+    pub fn decay(&self) -> f64 {
+        self.weight_decay.unwrap_or_else(|| self.optimizer.listed().weight_decay())
+    }
+
+    /// The settings that a run has kept, where they may be older than some keys: what it does not say
+    /// was then as it is here, whatever the default is now.
+    #[must_use]
+    pub fn as_kept(mut self, says: impl Fn(&str) -> bool) -> Self {
+        // Every parameter was.
+        self.decay_all |= !says("decay_all");
+        self
+    }
+
     /// Checks what only the stream can tell.
     ///
     /// # Errors
@@ -110,6 +152,8 @@ impl TrainSettings {
         plan: &Plan,
         model: &dyn Architecture,
     ) -> Result<(), TrainError> {
+        let steps = steps_per_epoch(plan, self.accumulate.get()).saturating_mul(plan.epochs.into());
+        self.schedule.check_stream(self, plan, steps)?;
         // A batch is weighted by its share of the group's windows, which must be known when the
         // first of them comes; with batches of any size it is not.
         let usable = !plan.by_time || self.accumulate.get() == 1;
@@ -133,6 +177,7 @@ impl Serialize for TrainSettings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut resolved = self.clone();
         resolved.model_options = self.model_options.with_defaults(self.model);
+        resolved.weight_decay = Some(self.decay());
         TrainSettings::serialize(&resolved, serializer)
     }
 }
@@ -182,7 +227,7 @@ mod tests {
             "train.learning_rate is NaN, but must be a number above 0",
         );
         check(
-            |s| s.weight_decay = -1.0,
+            |s| s.weight_decay = Some(-1.0),
             "train.weight_decay is -1, but must be a number not below 0",
         );
         check(

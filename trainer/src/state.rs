@@ -8,7 +8,7 @@ use crate::{
     settings::TrainSettings,
 };
 use millstream_data::{Phase, Plan};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// Where a run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,11 +40,18 @@ pub(crate) struct State {
     /// Whether the whole stream has been seen.
     pub(crate) finished: bool,
     pub(crate) history: History,
+    #[serde(deserialize_with = "as_kept")]
     pub(crate) settings: TrainSettings,
     pub(crate) stream: StreamShape,
     /// What `metrics.jsonl` was by then; checkpoints of older versions do not say.
     #[serde(default)]
     pub(crate) journal: Option<Mark>,
+}
+
+fn as_kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TrainSettings, D::Error> {
+    let said = serde_json::Map::deserialize(deserializer)?;
+    let settings = serde_json::from_value::<TrainSettings>(serde_json::Value::Object(said.clone()));
+    Ok(settings.map_err(de::Error::custom)?.as_kept(|key| said.contains_key(key)))
 }
 
 /// What the stream held that the data's schema does not say.
@@ -86,7 +93,7 @@ impl StreamShape {
     }
 }
 
-/// The schedule has no state of its own; this is for readers of the file.
+/// The schedule has no state but the losses of the history; this is for readers of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scheduler {
     pub(crate) kind: Schedule,

@@ -8,10 +8,12 @@ use crate::{
     error::TrainError,
     journal::{self, EpochLine, Journal, Resumed},
     learner::{Learner, steps_per_epoch},
+    optimizers::STEPS,
     readback::Readback,
     report::{Progress, TrainReport},
     run::{self, Observer, Run},
     run_lock::{self, RunLock},
+    schedules::Rates,
     settings::TrainSettings,
     state::{History, Position, State, StreamShape},
     unchanged::Unchanged,
@@ -20,7 +22,7 @@ use millstream_data::{DeviceBatch, Phase, Scaling, available_memory, remove_left
 use millstream_model::{Architecture, ModelDescription, Shape, TensorFile, usable};
 use millstream_stage::{Ending, Flow, Sink, Warnings};
 use std::{path::Path, sync::Arc, time::Instant};
-use tch::Device;
+use tch::{Device, Tensor};
 
 /// Trains a model on the batches it is given and leaves checkpoints and metrics in a run folder.
 ///
@@ -199,7 +201,8 @@ impl Trainer {
         let model = architecture.build(&shape, settings.seed, place)?;
         let per_epoch = steps_per_epoch(&plan, settings.accumulate.get());
         let steps_total = per_epoch.saturating_mul(plan.epochs.into());
-        let learner = Learner::new(&settings, model, steps_total, place)?;
+        let rates = Rates::new(&settings, per_epoch, steps_total);
+        let learner = Learner::new(&settings, model, rates, place)?;
         let saved = self.saved.take();
         let journal = match &saved {
             None => Journal::create(self.lock.run_dir())?,
@@ -251,10 +254,12 @@ impl Saved {
         parameters.load(&mut self.weights)?;
         let names = run.learner.optimizer.state_names(&parameters.names);
         let optimizer = &mut run.learner.optimizer;
+        self.optimizer.fill_in(STEPS, Tensor::f_from_slice(&[step as f32])?);
         optimizer.restore(&self.optimizer.take(&names, &optimizer.state())?, step)?;
         (run.epoch, run.done) = (epoch, position);
         run.expected = run.plan.resumed(epoch, position);
         (run.history, run.best_validation) = (history, best_validation);
+        run.learner.rates.note(&run.history.losses);
         Ok(())
     }
 

@@ -162,7 +162,7 @@ mod tests {
         let constant = "train.schedule was \"cosine\" and is now \"constant\"";
         check_setting(|s| s.schedule = Schedule::Constant, constant);
         check_setting(|s| s.loss = Loss::Mae, "train.loss was \"mse\" and is now \"mae\"");
-        check_setting(|s| s.weight_decay = 0.0, "train.weight_decay was 0.01 and is now 0.0");
+        check_setting(|s| s.weight_decay = Some(0.0), "train.weight_decay was 0.01 and is now 0.0");
         check_setting(|s| s.clip_norm = 1.0, "train.clip_norm was 0.5 and is now 1.0");
         let four = 4.try_into().unwrap();
         check_setting(|s| s.batch_size = four, "train.batch_size was 256 and is now 4");

@@ -1,0 +1,49 @@
+//! Adam (Kingma and Ba, 2015), as PyTorch defines it: weight decay is a part of the gradient, and so
+//! of its averages.
+//!
+//! Of `[train]` it reads `weight_decay`: how much of a weight is added to its gradient; 0 by default.
+//! And `decay_all`: whether to those of biases and norms too.
+
+use super::{BuildOptimizer, Optimizer, decay, moments::Moments};
+use crate::{error::TrainError, settings::TrainSettings};
+use millstream_model::Parameters;
+use tch::TchError;
+
+pub(super) struct Adam;
+
+impl BuildOptimizer for Adam {
+    fn build(
+        &self,
+        parameters: &Parameters,
+        settings: &TrainSettings,
+    ) -> Result<Box<dyn Optimizer>, TchError> {
+        Ok(Box::new(Moments::new(parameters, settings, false)?))
+    }
+
+    fn reads(&self) -> &'static [&'static str] {
+        &decay::KEYS
+    }
+
+    fn check(&self, settings: &TrainSettings) -> Result<(), TrainError> {
+        decay::check(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{OptimizerKind, published};
+
+    /// The formula in the PyTorch manual.
+    #[test]
+    fn steps_follow_the_published_formula() {
+        let formula = |one: &mut published::One, gradient: f64, rate: f64, decay: f64| {
+            let gradient = gradient + decay * one.theta;
+            one.m = 0.9 * one.m + 0.1 * gradient;
+            one.v = 0.999 * one.v + 0.001 * gradient * gradient;
+            let m_hat = one.m / (1.0 - 0.9f64.powi(one.t));
+            let v_hat = one.v / (1.0 - 0.999f64.powi(one.t));
+            one.theta -= rate * m_hat / (v_hat.sqrt() + 1e-8);
+        };
+        published::check(OptimizerKind::Adam, |_| {}, formula);
+    }
+}
