@@ -44,9 +44,9 @@ pub(crate) enum Error {
 
     #[error("pip installed no torch in {venv}; remove that folder and run `cargo xtask setup`")]
     NoTorchInVenv { venv: PathBuf },
-    /// A package of the tests' Python environment is not to be had.
-    #[error("the figures are not recomputed: {reason}")]
-    TestPython { reason: String },
+    /// A Python environment of the tests is not to be had.
+    #[error("{purpose}: {reason}")]
+    TestPython { purpose: &'static str, reason: String },
 
     #[error("cannot start {program}")]
     Spawn { program: String, source: io::Error },

@@ -32,8 +32,9 @@ pub(crate) enum Task {
     /// Run everything CI runs
     ///
     /// Formatting, tidy, the crates that must build without libtorch, clippy, a Python with pandas that
-    /// recomputes figures, tests, doc-tests, memcheck, docs, programs outside of the workspace and the
-    /// toys of CONTRIBUTING.md, in that order; stops at the first failure, but goes on without that Python. With arguments after `--`, only the tests run and the
+    /// recomputes figures, tests, the models beside PyTorch, doc-tests, memcheck, docs, programs outside of
+    /// the workspace and the toys of CONTRIBUTING.md, in that order; stops at the first failure, but goes on
+    /// without Python where there is none, and says so. With arguments after `--`, only the tests run and the
     /// arguments go to the test runner.
     Test(TestFlags),
 
@@ -59,6 +60,12 @@ pub(crate) enum Task {
     /// One prepares batches and compiles neither libtorch nor what reads PostgreSQL or Parquet; the
     /// other trains, set up as trainer/README.md says.
     Outside,
+
+    /// Compare every model with its PyTorch form
+    ///
+    /// Weights load there with strict=True, and forecasts agree to 1e-5. Installs PyTorch with pip under
+    /// target/test-pytorch, once; it takes some gigabytes.
+    Parity,
 
     /// Apply the diffs of CONTRIBUTING.md to a copy of the workspace, and run what they add
     ///
@@ -123,6 +130,10 @@ pub(crate) struct PipelineFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct TestFlags {
+    /// Leave out what needs Python: figures recomputed by pandas, the models beside PyTorch (gigabytes)
+    #[arg(long)]
+    pub(crate) no_python: bool,
+
     /// Run only the tests, and hand these arguments to the test runner
     #[arg(last = true, value_name = "RUNNER ARGS")]
     pub(crate) runner_args: Vec<OsString>,
@@ -217,6 +228,8 @@ mod tests {
         };
         assert_eq!(flags.runner_args, ["panel", "--no-capture"]);
         assert!(parse("xtask test panel").is_err());
+        let Ok(Task::Test(flags)) = parse("xtask test --no-python") else { panic!("not a test") };
+        assert!(flags.no_python);
     }
 
     #[test]

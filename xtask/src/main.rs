@@ -19,6 +19,7 @@ mod libtorch;
 mod lint;
 mod memcheck;
 mod outside;
+mod parity;
 mod pipeline;
 mod postgres_server;
 mod prerequisites;
@@ -63,6 +64,7 @@ fn dispatch(task: Task) -> Result<(), Error> {
         Task::Memcheck => memcheck::run(&workspace),
         Task::Break(flags) => break_it::run(&workspace, &flags),
         Task::Outside => outside::run(&workspace),
+        Task::Parity => parity::run(&workspace),
         Task::Toys => toys::run(&workspace),
         Task::Tidy => tidy::run(&workspace),
         Task::BenchStages(flags) => bench_stages::run(&workspace, &flags),

@@ -8,8 +8,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::test_python::{Environment, FIGURES, PYTORCH};
 use crate::workspace::Workspace;
-use crate::{memcheck, outside, process, test_python, tidy, toys};
+use crate::{memcheck, outside, parity, process, tidy, toys};
 
 /// A check that passes or fails.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ enum Action {
     Memcheck,
     Outside,
     Python,
+    Parity,
+    LeftOut(&'static Environment),
     Toys,
 }
 
@@ -55,9 +58,16 @@ impl Step {
         Self { name: "toys".into(), action: Action::Toys }
     }
 
-    /// The Python environment of `test_python.rs`.
-    pub(crate) fn python() -> Self {
-        Self { name: "python".into(), action: Action::Python }
+    /// The Python environment that recomputes figures; unless it is wanted, that is said and no more.
+    pub(crate) fn python(wanted: bool) -> Self {
+        let action = if wanted { Action::Python } else { Action::LeftOut(&FIGURES) };
+        Self { name: "python".into(), action }
+    }
+
+    /// The models beside their PyTorch form, likewise.
+    pub(crate) fn parity(wanted: bool) -> Self {
+        let action = if wanted { Action::Parity } else { Action::LeftOut(&PYTORCH) };
+        Self { name: "parity".into(), action }
     }
 
     /// A crate built on its own, as on a machine without libtorch.
@@ -128,6 +138,8 @@ impl Step {
             Action::Outside => "cargo xtask outside".to_owned(),
             Action::Toys => "cargo xtask toys".to_owned(),
             Action::Python => "pip install what recomputes the figures".to_owned(),
+            Action::Parity => "cargo xtask parity".to_owned(),
+            Action::LeftOut(_) => "--no-python".to_owned(),
         }
     }
 
@@ -139,14 +151,16 @@ impl Step {
             Action::Memcheck => memcheck::run(workspace),
             Action::Outside => outside::run(workspace),
             Action::Toys => toys::run(workspace),
-            Action::Python => test_python::provide(workspace),
+            Action::Python => FIGURES.provide(workspace),
+            Action::Parity => parity::run(workspace),
+            Action::LeftOut(environment) => Err(environment.without("--no-python was given")),
         }
     }
+}
 
-    /// Whether the rest goes on without it.
-    fn may_fail(&self) -> bool {
-        matches!(self.action, Action::Python)
-    }
+/// Whether the rest goes on: there is no Python, which is not what is tested.
+fn is_skipped(error: &Error) -> bool {
+    matches!(error, Error::TestPython { .. })
 }
 
 fn check_format(workspace: &Workspace) -> Result<(), Error> {
@@ -171,12 +185,12 @@ pub(crate) fn run(workspace: &Workspace, steps: Vec<Step>) -> Result<(), Error> 
         let by_hand = step.by_hand();
         let verdict = match &result {
             Ok(()) => "ok",
-            Err(_) if step.may_fail() => "SKIPPED",
+            Err(error) if is_skipped(error) => "SKIPPED",
             Err(_) => "FAILED",
         };
         times.push((step.name.clone(), start.elapsed(), verdict));
         if let Err(error) = result {
-            if step.may_fail() {
+            if is_skipped(&error) {
                 eprintln!("SKIPPED: {}: {}", step.name, error.with_causes());
                 continue;
             }
@@ -226,6 +240,15 @@ mod tests {
         );
         assert_eq!(error.exit_code(), 1);
         assert!(!mark.exists());
+    }
+
+    #[test]
+    fn the_list_goes_on_without_python() {
+        let temp = tempfile::tempdir().unwrap();
+        let mark = temp.path().join("second-ran");
+        let second = shell("two", &format!("touch {}", mark.display()));
+        run(&Workspace::at(temp.path()), vec![Step::parity(false), second]).unwrap();
+        assert!(mark.exists());
     }
 
     #[test]

@@ -27,8 +27,9 @@ pub(crate) fn run(workspace: &Workspace, flags: &TestFlags) -> Result<(), Error>
     }
     list.extend([
         Step::clippy(workspace),
-        Step::python(),
+        Step::python(!flags.no_python),
         tests,
+        Step::parity(!flags.no_python),
         Step::featureless_loader(workspace),
         Step::doc_tests(workspace),
         Step::memcheck(),
