@@ -152,7 +152,7 @@ impl Settings {
 
     /// Reads the settings that a run has kept, and nothing else.
     pub(crate) fn of_run_alone(file: &Path) -> Result<Self, Error> {
-        let kept = layer::file(file).and_then(Settings::resolve);
+        let kept = layer::file(file).and_then(Settings::resolve_kept);
         kept.map_err(Error::settings)
     }
 
@@ -182,7 +182,7 @@ impl Settings {
         let mut given = layer::environment(environment)?;
         given.extend(layer::flags(set)?);
         // The same place is no change, however it is written.
-        let resolve = |layer| Settings::resolve(layer).map(Settings::with_absolute_paths);
+        let resolve = |layer| Settings::resolve_kept(layer).map(Settings::with_absolute_paths);
         let was = resolve(kept.clone())?.without_password().values();
         let settings = resolve(kept.into_iter().chain(given.clone()).collect())?;
         let is = settings.without_password().values();
@@ -229,6 +229,22 @@ impl Settings {
         limits::check(&settings)?;
         settings.check_model_options()?;
         Ok(settings)
+    }
+
+    /// The same of what a run has kept, which may be older than some keys.
+    fn resolve_kept(given: Layer) -> Result<Self, SettingsError> {
+        let mut settings = Settings::resolve(given)?;
+        let Settings { train, origins, .. } = &mut settings;
+        let said = |key: &str| origins.contains_key(&format!("train.{key}"));
+        *train = std::mem::take(train).as_kept(said);
+        Ok(settings)
+    }
+
+    /// The defaults where these settings choose what further defaults depend on.
+    fn defaults_beside(&self) -> Self {
+        let mut defaults = Settings::default();
+        (defaults.train.model, defaults.train.optimizer) = (self.train.model, self.train.optimizer);
+        defaults
     }
 
     /// Notes what a program has set, so that it is judged as if it stood in a file.

@@ -40,11 +40,22 @@ const RULES: &[Rule] = &[
     rule("scale.groups", empty_group, "in every group columns that it names"),
     rule("scale.groups", relative_to_nothing, "beside relative in a group a reference"),
     rule("train.weight_decay", no_weight_decay, "a train.optimizer that decays weights"),
+    rule("train.decay_all", |s| s.train.decay() == 0.0, "train.weight_decay above 0"),
+    rule("train.momentum", |s| !s.train.optimizer.reads("momentum"), SGD),
+    rule("train.nesterov", no_momentum, MOMENTUM),
+    rule("train.step_epochs", |s| !s.train.schedule.reads("step_epochs"), STEP),
+    rule("train.patience", |s| !s.train.schedule.reads("patience"), PLATEAU),
+    rule("train.rate_factor", |s| !s.train.schedule.reads("rate_factor"), LOWERED),
     rule("run.threads", |s| s.run.shares_are_set(), THREADS),
 ];
 
 const DIRECTION: &str = r#"target.kind = "direction""#;
 const NOT_BY_TIME: &str = r#"window.order = "global", "shards" or "none""#;
+const SGD: &str = r#"train.optimizer = "sgd""#;
+const MOMENTUM: &str = r#"train.optimizer = "sgd" with train.momentum above 0"#;
+const STEP: &str = r#"train.schedule = "step""#;
+const PLATEAU: &str = r#"train.schedule = "plateau""#;
+const LOWERED: &str = r#"train.schedule = "step" or "plateau""#;
 const THREADS: &str = r#"run.normalize_threads or run.train_threads to be "auto""#;
 
 /// What a key of `[source]` needs that other kinds of source use and this one does not. One file may
@@ -65,6 +76,10 @@ fn no_segments(settings: &Settings) -> bool {
 
 fn no_weight_decay(settings: &Settings) -> bool {
     !settings.train.optimizer.reads("weight_decay")
+}
+
+fn no_momentum(Settings { train, .. }: &Settings) -> bool {
+    !train.optimizer.reads("nesterov") || train.momentum == 0.0
 }
 
 fn nothing_fitted(Settings { scale, .. }: &Settings) -> bool {
@@ -92,9 +107,7 @@ fn relative_to_nothing(Settings { scale, .. }: &Settings) -> bool {
 
 /// Refuses the first setting of a section (`""` for all) that was set and does nothing.
 pub(super) fn check(settings: &Settings, section: &str) -> Result<(), SettingsError> {
-    let mut defaults = Settings::default();
-    defaults.train.model = settings.train.model;
-    let (values, defaults) = (settings.values(), defaults.values());
+    let (values, defaults) = (settings.values(), settings.defaults_beside().values());
     let model = settings.train.architecture().ok();
     for (key, origin) in settings.origins.iter().filter(|(key, _)| key.starts_with(section)) {
         let is_default = at(&values, key) == at(&defaults, key);
@@ -178,6 +191,30 @@ mod tests {
              it needs beside relative in a group a reference",
             &["scale.reference=last"],
         );
+        check(
+            "train.momentum=0.5",
+            r#"train.momentum = 0.5 has no effect: it needs train.optimizer = "sgd""#,
+            &["train.optimizer=sgd"],
+        );
+        check(
+            "train.nesterov=true",
+            r#"train.nesterov = true has no effect: it needs train.optimizer = "sgd" with train.momentum above 0"#,
+            &["train.optimizer=sgd"],
+        );
+        check(
+            "train.patience=3",
+            r#"train.patience = 3 has no effect: it needs train.schedule = "plateau""#,
+            &["train.schedule=plateau"],
+        );
+        check(
+            "train.rate_factor=0.1",
+            r#"train.rate_factor = 0.1 has no effect: it needs train.schedule = "step" or "plateau""#,
+            &["train.schedule=step"],
+        );
+        let all = read(&["train.optimizer=adam", "train.decay_all=true"]).unwrap_err();
+        assert!(all.ends_with("has no effect: it needs train.weight_decay above 0"), "{all}");
+        read(&["train.optimizer=adam", "train.weight_decay=0.1", "train.decay_all=true"]).unwrap();
+        read(&["train.decay_all=true"]).unwrap();
         assert!(read(&["window.segment=sector"]).unwrap_err().contains("train.model"));
         let threads = ["run.threads=3", "run.normalize_threads=1", "run.train_threads=2"];
         assert!(read(&threads).unwrap_err().contains("run.threads = 3 has no effect"));

@@ -51,6 +51,8 @@ use Seen::{Doctor, Elsewhere, Refused, Result as Other, Same};
 
 const GENERATE: &[&str] =
     &["source.kind=generate", r#"source.features=["*"]"#, "target.columns=[\"close_pct\"]"];
+/// At such a rate the validation loss goes up and down.
+const PLATEAU: &[&str] = &["train.schedule=plateau", "train.learning_rate=0.5", "train.epochs=4"];
 const POSTGRES: &[&str] = &["source.kind=postgres", "source.table=t"];
 const SERVER: &str = "needs a server: loader/tests/loader reads tables and queries with it";
 
@@ -130,8 +132,15 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("train.batch_size", &[], Other("32")),
     ("train.learning_rate", &[], Other("0.01")),
     ("train.schedule", &[], Other("constant")),
-    ("train.optimizer", &[], Refused("downhill", 2, "is not one of: adamw")),
+    ("train.warmup", &[], Other("3")),
+    ("train.step_epochs", &["train.schedule=step", "train.epochs=2"], Other("2")),
+    ("train.patience", PLATEAU, Other("1")),
+    ("train.rate_factor", &["train.schedule=step", "train.epochs=2"], Other("0.1")),
+    ("train.optimizer", &[], Other("sgd")),
     ("train.weight_decay", &[], Other("1")),
+    ("train.decay_all", &["train.weight_decay=1"], Other("true")),
+    ("train.momentum", &["train.optimizer=sgd"], Other("0.5")),
+    ("train.nesterov", &["train.optimizer=sgd"], Other("true")),
     ("train.loss", &[], Other("mae")),
     ("train.clip_norm", &[], Other("0.01")),
     ("train.accumulate", &[], Other("2")),

@@ -7,7 +7,6 @@ use crate::{
     workload::Work,
 };
 use millstream_stage::{Ending, Sink as _};
-use millstream_trainer::Trainer;
 use std::path::Path;
 use tch::Tensor;
 
@@ -61,7 +60,7 @@ fn first_weights(work: &Work) -> Result<Vec<(String, Tensor)>, Failure> {
     let folder = tempfile::tempdir()?;
     let mut settings = work.settings.clone();
     settings.learning_rate = 1e-30;
-    let mut trainer = Trainer::new(settings, folder.path(), Box::new(|_| {}))?;
+    let mut trainer = ours::trainer(work, settings, folder.path())?;
     ours::feed(&mut trainer, work.batch(0))?;
     trainer.finish(Ending::Interrupted)?;
     read_weights(folder.path())

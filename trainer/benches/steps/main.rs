@@ -13,6 +13,7 @@
 mod agree;
 mod bare;
 mod cases;
+mod linear;
 mod ours;
 mod peers;
 mod workload;

@@ -6,16 +6,18 @@ use crate::{
         Failure,
         sample::{Clock, Whose},
     },
-    workload::Work,
+    linear::Linear,
+    workload::{Network, Work},
 };
 use millstream_data::DeviceBatch;
 use millstream_stage::{Ending, Flow, Sink as _};
-use millstream_trainer::Trainer;
+use millstream_trainer::{TrainSettings, Trainer};
+use std::path::Path;
 
 /// Learns the epoch. The clock runs from the second batch to the last but one.
 pub(crate) fn run(work: &Work) -> Result<Run, Failure> {
     let folder = tempfile::tempdir()?;
-    let mut trainer = Trainer::new(work.settings.clone(), folder.path(), Box::new(|_| {}))?;
+    let mut trainer = trainer(work, work.settings.clone(), folder.path())?;
     feed(&mut trainer, work.batch(0))?;
     let clock = Clock::start(Whose::Own)?;
     for index in 1..=work.timed_steps {
@@ -27,6 +29,19 @@ pub(crate) fn run(work: &Work) -> Result<Run, Failure> {
     let loss = report.train_loss.ok_or("the trainer has no loss")?;
     let weights = read_weights(folder.path())?;
     Ok(Run { sample, learned: Learned { loss, weights } })
+}
+
+/// The trainer, of the network that the work is for.
+pub(crate) fn trainer(
+    work: &Work,
+    settings: TrainSettings,
+    folder: &Path,
+) -> Result<Trainer, Failure> {
+    let trainer = Trainer::new(settings, folder, Box::new(|_| {}))?;
+    Ok(match work.kind.network() {
+        Network::Lstm(_) => trainer,
+        Network::Linear => trainer.with_model(Linear),
+    })
 }
 
 pub(crate) fn feed(trainer: &mut Trainer, batch: DeviceBatch) -> Result<(), Failure> {

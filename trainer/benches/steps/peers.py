@@ -38,30 +38,37 @@ class Work:
 class Model(nn.Module):
     def __init__(self, work):
         super().__init__()
-        self.lstm = nn.LSTM(work.features, work.hidden, batch_first=True)
-        self.head = nn.Linear(work.hidden, 1)
         weights = work.read("weights.f32")
-        lstm, head = self.lstm, self.head
-        parts = [lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0]
-        parts += [head.weight, head.bias]
+        parts = []
+        if work.hidden is None:
+            self.lstm = None
+            self.head = nn.Linear(work.lookback * work.features, 1)
+        else:
+            self.lstm = lstm = nn.LSTM(work.features, work.hidden, batch_first=True)
+            self.head = nn.Linear(work.hidden, 1)
+            parts = [lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0]
+        parts += [self.head.weight, self.head.bias]
         pieces = weights.split([part.numel() for part in parts])
         with torch.no_grad():
             for part, piece in zip(parts, pieces, strict=True):
                 part.copy_(piece.view_as(part))
 
     def forward(self, inputs):
+        if self.lstm is None:
+            return self.head(inputs.flatten(1))
         outputs, _ = self.lstm(inputs)
         return self.head(outputs[:, -1])
 
 
 def loop(work, best):
     model, criterion = Model(work), nn.MSELoss()
-    optimizer = torch.optim.AdamW(
-        model.parameters(),
-        lr=work.learning_rate,
-        weight_decay=work.weight_decay,
-        fused=True if best else None,
-    )
+    # Biases do not decay, as in ours.
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": work.weight_decay},
+        {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=work.learning_rate, fused=True if best else None)
     cosine = lambda step: 0.5 * (1 + math.cos(math.pi * step / work.steps))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, cosine)
     losses = []

@@ -13,7 +13,7 @@ use crate::{
         rounds::Outcome,
         sample::Sample,
     },
-    workload::{Kind, SLOTS, Work},
+    workload::{Kind, Network, SLOTS, Work},
 };
 use std::{
     env, fs,
@@ -52,11 +52,15 @@ impl Peers {
         for (work, agreed) in work.iter().zip(agreed) {
             let (folder, settings) = (peers.folder_of(work.kind), &work.settings);
             fs::create_dir(&folder)?;
+            let hidden = match work.kind.network() {
+                Network::Lstm(hidden) => Some(hidden),
+                Network::Linear => None,
+            };
             let shape = serde_json::json!({
                 "batch": work.layout.batch_size, "lookback": work.layout.lookback,
-                "features": work.layout.features, "hidden": work.kind.hidden(),
+                "features": work.layout.features, "hidden": hidden,
                 "slots": SLOTS, "timed_steps": work.timed_steps, "threads": threads,
-                "learning_rate": settings.learning_rate, "weight_decay": settings.weight_decay,
+                "learning_rate": settings.learning_rate, "weight_decay": settings.decay(),
                 "clip_norm": settings.clip_norm, "loss": agreed.loss,
             });
             fs::write(folder.join("shape.json"), shape.to_string())?;

@@ -9,25 +9,37 @@ use millstream_trainer::TrainSettings;
 use std::{num::NonZeroUsize, sync::Arc};
 use tch::Tensor;
 
-/// Which batches, and which model learns them.
+/// Which batches, and which network learns them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The default model on batches as a market's table gives them: nearly all is arithmetic.
     Market,
     /// A model and batches so small that what surrounds the arithmetic shows.
     Small,
+    /// A step of next to no arithmetic: what surrounds it is nearly all of it.
+    Linear,
+}
+
+/// What learns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// An LSTM of this width, and a linear head on its last hidden state.
+    Lstm(NonZeroUsize),
+    /// One linear layer over the whole window.
+    Linear,
 }
 
 /// As many as the ring has: nobody learns from the one that is warm.
 pub(crate) const SLOTS: usize = 3;
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 2] = [Kind::Market, Kind::Small];
+    pub(crate) const ALL: [Kind; 3] = [Kind::Market, Kind::Small, Kind::Linear];
 
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Kind::Market => "[256, 60, 105], hidden 64",
             Kind::Small => "[32, 12, 8], hidden 16",
+            Kind::Linear => "[32, 336, 7], linear",
         }
     }
 
@@ -35,6 +47,7 @@ impl Kind {
         match self {
             Kind::Market => "steps",
             Kind::Small => "steps-small-model",
+            Kind::Linear => "steps-linear-model",
         }
     }
 
@@ -42,16 +55,17 @@ impl Kind {
         let (batch_size, lookback, features) = match self {
             Kind::Market => (256, 60, 105),
             Kind::Small => (32, 12, 8),
+            Kind::Linear => (32, 336, 7),
         };
         let (horizon, targets, extras) = (1, 1, Extras::NONE);
         BatchLayout { batch_size, lookback, features, horizon, targets, extras }
     }
 
-    /// Width of the model.
-    pub(crate) fn hidden(self) -> NonZeroUsize {
+    pub(crate) fn network(self) -> Network {
         match self {
-            Kind::Market => LstmOptions::default().hidden,
-            Kind::Small => const { NonZeroUsize::new(16).expect("not zero") },
+            Kind::Market => Network::Lstm(LstmOptions::default().hidden),
+            Kind::Small => Network::Lstm(const { NonZeroUsize::new(16).expect("not zero") }),
+            Kind::Linear => Network::Linear,
         }
     }
 
@@ -61,6 +75,8 @@ impl Kind {
             (Kind::Market, true) => 8,
             (Kind::Small, false) => 600,
             (Kind::Small, true) => 300,
+            (Kind::Linear, false) => 4000,
+            (Kind::Linear, true) => 2000,
         }
     }
 }
@@ -88,9 +104,11 @@ impl Work {
         settings.epochs = 1;
         settings.batch_size =
             NonZeroUsize::new(layout.batch_size).expect("no layout is without windows");
-        let mut model = LstmOptions::default();
-        model.hidden = kind.hidden();
-        settings.model_options = ModelOptions::of(&model);
+        if let Network::Lstm(hidden) = kind.network() {
+            let mut model = LstmOptions::default();
+            model.hidden = hidden;
+            settings.model_options = ModelOptions::of(&model);
+        }
         let plan = Arc::new(plan(&layout, timed_steps + 2));
         let mut filled: [BatchSlot; SLOTS] = std::array::from_fn(|slot| fill(layout, slot, &plan));
         let tensors = filled.each_mut().map(tensors);

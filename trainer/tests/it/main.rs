@@ -5,6 +5,7 @@
 mod checkpoints;
 mod learning;
 mod locked;
+mod optimizers;
 mod own_model;
 mod padding;
 mod reads;
