@@ -21,6 +21,7 @@
 //! ```
 
 mod error;
+mod gradient_checkpoint;
 mod json_text;
 mod model;
 mod model_options;

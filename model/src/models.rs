@@ -67,6 +67,8 @@ macro_rules! models {
 
 models! {
     lstm: Lstm(LstmOptions), "A long short-term memory and a linear head on its last hidden state.";
+    transformer: Transformer(TransformerOptions), "An encoder of rows that attend to each other, and a linear head on the last.";
+    script: Script(ScriptOptions), "A TorchScript file of the user's.";
     #[cfg(test)] stub: Stub(StubOptions), "What the tests of options have as a second model.";
 }
 

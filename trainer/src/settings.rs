@@ -120,7 +120,8 @@ impl TrainSettings {
         let name = model.name();
         let expected =
             format!("left out with train.model = \"{name}\", which does not read segments");
-        require("window.segment", &format!("{segment:?}"), read, &expected)
+        require("window.segment", &format!("{segment:?}"), read, &expected)?;
+        Ok(model.check_segments(plan.segments)?)
     }
 }
 
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn wrong_names_are_refused_with_the_right_ones() {
-        check_refused(r#"{"model":"lstn"}"#, "unknown variant `lstn`, expected `lstm`");
+        check_refused(r#"{"model":"lstn"}"#, "unknown variant `lstn`, expected one of `lstm`");
         check_refused(r#"{"loss":"l2"}"#, "expected one of `mse`, `mae`, `huber`");
         check_refused(r#"{"epoch":3}"#, "unknown field `epoch`");
         check_refused(r#"{"accumulate":0}"#, "nonzero");

@@ -40,6 +40,7 @@ const RULES: &[Rule] = &[
     rule("scale.groups", empty_group, "in every group columns that it names"),
     rule("scale.groups", relative_to_nothing, "beside relative in a group a reference"),
     rule("train.weight_decay", no_weight_decay, "a train.optimizer that decays weights"),
+    rule("train.model_options.segments", |s| s.window.segment.is_none(), "window.segment"),
     rule("run.threads", |s| s.run.shares_are_set(), THREADS),
 ];
 
@@ -178,6 +179,11 @@ mod tests {
              it needs beside relative in a group a reference",
             &["scale.reference=last"],
         );
+        let transformer = "train.model=transformer";
+        let segments = "train.model_options.segments=4";
+        let error = read(&[transformer, segments]).unwrap_err();
+        assert!(error.ends_with("segments = 4 has no effect: it needs window.segment"), "{error}");
+        read(&[transformer, segments, "window.segment=sector"]).unwrap();
         assert!(read(&["window.segment=sector"]).unwrap_err().contains("train.model"));
         let threads = ["run.threads=3", "run.normalize_threads=1", "run.train_threads=2"];
         assert!(read(&threads).unwrap_err().contains("run.threads = 3 has no effect"));
