@@ -1,4 +1,4 @@
-//! Compiles what we have in C++ and tells the linker where libtorch lies.
+//! Compiles our few C++ functions and tells the linker where libtorch lies.
 //!
 //! It finds and downloads nothing: torch-sys found libtorch.
 
@@ -8,11 +8,17 @@ use std::process::ExitCode;
 #[allow(dead_code, reason = "only `link` is wanted of a script that is also a whole program")]
 mod rpath;
 
+/// Each says what tch lacks.
+const SOURCES: &[&str] =
+    &["cpp/blob.cpp", "cpp/fused.cpp", "cpp/gradient_checkpoint.cpp", "cpp/script.cpp"];
+
 fn main() -> ExitCode {
     let Some(libraries) = rpath::link() else { return ExitCode::FAILURE };
     let include = libraries.with_file_name("include");
 
-    println!("cargo::rerun-if-changed=cpp");
+    for source in SOURCES {
+        println!("cargo::rerun-if-changed={source}");
+    }
     cc::Build::new()
         .cpp(true)
         .std("c++17")
@@ -20,8 +26,7 @@ fn main() -> ExitCode {
         // As system headers: libtorch's own warnings are not ours.
         .flag(format!("-isystem{}", include.display()))
         .flag(format!("-isystem{}", include.join("torch/csrc/api/include").display()))
-        .file("cpp/blob.cpp")
-        .file("cpp/fused.cpp")
-        .compile("millstream_blob");
+        .files(SOURCES)
+        .compile("millstream_torch");
     ExitCode::SUCCESS
 }

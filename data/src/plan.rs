@@ -202,6 +202,8 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// Windows of the `Predict` phase.
     pub predict: u64,
+    /// Segments of the data, which are numbered from 0; 0 where there is no segment column.
+    pub segments: usize,
 }
 
 /// Batches of one pass over each part.
@@ -251,6 +253,7 @@ impl Plan {
             by_time: false,
             warnings: Vec::new(),
             predict: 0,
+            segments: 0,
         }
     }
 

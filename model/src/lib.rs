@@ -26,6 +26,7 @@ mod channels;
 mod dropout;
 mod error;
 pub mod fused;
+mod gradient_checkpoint;
 mod json_text;
 mod model;
 mod model_options;

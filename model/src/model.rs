@@ -9,7 +9,7 @@ use crate::{
     target_column::{OwnInput, TargetColumn},
     tensor::Inputs,
 };
-use millstream_data::{BatchLayout, DataSchema, Padding, Scaling};
+use millstream_data::{BatchLayout, DataSchema, Extras, Padding, Scaling};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{borrow::Cow, fmt::Debug};
@@ -73,6 +73,20 @@ pub trait Model: Debug + Send {
     fn forward_traced(&self, inputs: &Inputs) -> Result<Tensor, ModelError> {
         self.forward(inputs, Mode::Evaluate)
     }
+
+    /// What a trace takes after the values: lengths where windows are padded on the left too, and
+    /// segments. Lengths of windows that are padded on the right it takes in any case.
+    fn traced_with(&self) -> Extras {
+        Extras::NONE
+    }
+
+    /// What it is as TorchScript, with its weights, where it is one by itself; others are traced.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn as_torchscript(&self) -> Result<Option<Vec<u8>>, ModelError> {
+        Ok(None)
+    }
 }
 
 /// Which model, and how large: what can be said of it before it is built.
@@ -92,6 +106,16 @@ pub trait Architecture: Debug + Send + Sync {
     /// recurrence may. Such windows are refused where not.
     fn reads_padding(&self) -> bool {
         true
+    }
+
+    /// Refuses data whose segments are numbered from 0 to below `found`, where it has no room for so
+    /// many; 0 says that there is no segment column.
+    ///
+    /// # Errors
+    /// [`ModelError::Setting`] with the option that is too small.
+    fn check_segments(&self, found: usize) -> Result<(), ModelError> {
+        let _ = found;
+        Ok(())
     }
 
     /// Refuses options out of their range.
@@ -140,6 +164,10 @@ impl Architecture for Box<dyn Architecture> {
 
     fn reads_padding(&self) -> bool {
         (**self).reads_padding()
+    }
+
+    fn check_segments(&self, found: usize) -> Result<(), ModelError> {
+        (**self).check_segments(found)
     }
 
     fn check(&self) -> Result<(), ModelError> {

@@ -14,7 +14,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 use serde_json::{Map, Value};
-use std::{fmt, sync::LazyLock};
+use std::{fmt, path::Path, sync::LazyLock};
 
 /// The options of a model that were given; the others have that model's defaults. A name that several
 /// models have takes the same type in all of them.
@@ -38,6 +38,17 @@ impl ModelOptions {
         let Value::Object(mut options) = model.defaults() else { return self.clone() };
         options.extend(self.0.clone());
         ModelOptions(options)
+    }
+
+    /// These with their paths below this folder, where they are not absolute already.
+    #[must_use]
+    pub fn with_paths_below(mut self, folder: &Path) -> Self {
+        if let Some(Value::String(path)) = self.0.get_mut("path")
+            && !path.is_empty()
+        {
+            *path = folder.join(&*path).to_string_lossy().into_owned();
+        }
+        self
     }
 
     pub(crate) fn to_value(&self) -> Value {
@@ -213,6 +224,20 @@ mod tests {
         check(ModelKind::Lstm, json!({"dropout": 0.5, "hidden": 64, "layers": 1}));
         let mlp = json!({"activation": "gelu", "dropout": 0.5, "hidden": 128, "layers": 2});
         check(ModelKind::Mlp, mlp);
+    }
+
+    #[test]
+    fn a_path_is_found_from_anywhere() {
+        let check = |path: &str, expected: &str| {
+            let options = ModelOptions(Map::from_iter([("path".to_owned(), path.into())]));
+            let absolute = options.with_paths_below(Path::new("/here"));
+            assert_eq!(absolute.to_value(), json!({ "path": expected }));
+        };
+        check("a/b.pt", "/here/a/b.pt");
+        check("/a/b.pt", "/a/b.pt");
+        check("", "");
+        let none = ModelOptions::default();
+        assert_eq!(none.clone().with_paths_below(Path::new("/here")), none);
     }
 
     #[test]

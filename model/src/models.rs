@@ -71,6 +71,8 @@ models! {
     mlp: Mlp(MlpOptions), "Hidden layers over all values of the window at once.";
     nlinear: Nlinear(NlinearOptions), "A linear map of each target's window, relative to its last value.";
     dlinear: Dlinear(DlinearOptions), "Linear maps of each target's trend and season.";
+    transformer: Transformer(TransformerOptions), "An encoder of rows that attend to each other, and a linear head on the last.";
+    script: Script(ScriptOptions), "A TorchScript file of the user's.";
 }
 
 impl Default for ModelKind {

@@ -3,7 +3,7 @@
 
 use crate::{error::ModelError, tensor_file::TensorFile};
 use millstream_data::SplitMix64;
-use tch::{Device, TchError, Tensor};
+use tch::{Device, Kind, TchError, Tensor};
 
 /// Named tensors in a fixed order.
 #[derive(Debug, Default)]
@@ -30,6 +30,24 @@ impl Parameters {
         let values: Vec<f32> = (0..shape.iter().product()).map(|_| random.uniform(bound)).collect();
         let shape: Vec<i64> = shape.iter().map(|&size| size as i64).collect();
         let tensor = Tensor::f_from_slice(&values)?.f_view(&shape[..])?.f_to_device(device)?;
+        self.names.push(name.into());
+        self.tensors.push(tensor.f_set_requires_grad(true)?);
+        Ok(())
+    }
+
+    /// Adds a parameter whose values are all the same.
+    ///
+    /// # Errors
+    /// When libtorch has no memory for it.
+    pub fn fill(
+        &mut self,
+        name: impl Into<String>,
+        shape: &[usize],
+        value: f64,
+        device: Device,
+    ) -> Result<(), ModelError> {
+        let shape: Vec<i64> = shape.iter().map(|&size| size as i64).collect();
+        let tensor = Tensor::f_full(&shape[..], value, (Kind::Float, device))?;
         self.names.push(name.into());
         self.tensors.push(tensor.f_set_requires_grad(true)?);
         Ok(())

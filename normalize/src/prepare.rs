@@ -109,6 +109,7 @@ impl Prepared {
         plan.batches = passes.counts(&rows, &indexes[0])?;
         plan.by_time = wanted.window.order == WindowOrder::ByTime;
         plan.warnings = warnings;
+        plan.segments = rows.segment_count();
         let (passes, indexes) = (Passes::Train(Box::new(passes)), indexes.into());
         Ok(Some(Prepared { shape, plan: Arc::new(plan), passes, indexes, rows }))
     }
@@ -144,6 +145,7 @@ impl Prepared {
         let mut plan = plan.to_forecast(index.len());
         plan.batches.predict = batches.len();
         (plan.windows, plan.warnings) = (windows, warnings);
+        plan.segments = rows.segment_count();
         let passes = Passes::Predict(batches);
         Ok(Some(Prepared { rows, shape, plan: Arc::new(plan), indexes: vec![index], passes }))
     }

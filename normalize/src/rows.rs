@@ -144,6 +144,13 @@ impl ScaledRows {
         if self.segments.is_empty() { &[] } else { &self.segments[row..row + rows] }
     }
 
+    /// One more than the largest segment; 0 where there is no segment column.
+    #[must_use]
+    pub fn segment_count(&self) -> usize {
+        let largest = self.segments.iter().copied().reduce(f32::max);
+        largest.map_or(0, |largest| largest as usize + 1)
+    }
+
     /// All times, one a row.
     #[must_use]
     pub fn times(&self) -> &[i64] {

@@ -156,8 +156,8 @@ impl Settings {
         kept.map_err(Error::settings)
     }
 
-    /// These settings with the paths of the source made absolute, so that a run finds its rows from
-    /// wherever it is gone on with.
+    /// These settings with the paths of the source and of the model made absolute, so that a run finds
+    /// them from wherever it is gone on with.
     pub(crate) fn with_absolute_paths(mut self) -> Self {
         // A folder that cannot be found out, or has a name that is no text, leaves paths as they
         // are: they work from here.
@@ -170,6 +170,7 @@ impl Settings {
         if !self.source.cache.is_empty() {
             self.source.cache = here.join(&self.source.cache).to_string_lossy().into_owned();
         }
+        self.train.model_options = self.train.model_options.with_paths_below(&here);
         self
     }
 

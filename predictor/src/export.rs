@@ -13,7 +13,9 @@ use tch::Device;
 /// The model of a checkpoint as TorchScript: a file for `torch.jit.load`. Scaled inputs `[rows,
 /// lookback, features]` in, with any number of rows, and scaled forecasts `[rows, horizon, targets]`
 /// out; where `schema.json` says that windows are padded on the right, a second input `[rows]` tells
-/// how many rows of each are real, and lookback may be any.
+/// how many rows of each are real, and lookback may be any. A transformer takes these lengths also where
+/// windows are padded on the left, and after them the segments `[rows, lookback]` where it has any. A
+/// `script` is given as it is, with the weights that were learned.
 ///
 /// # Errors
 /// The checkpoint is missing or damaged, or its model is none of millstream's own.

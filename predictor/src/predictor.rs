@@ -124,6 +124,7 @@ impl Predictor {
     fn start(&mut self, batch: &DeviceBatch) -> Result<Box<dyn Model>, PredictError> {
         let plan = batch.plan();
         self.contract.check(&plan.schema)?;
+        self.architecture.check_segments(plan.segments)?;
         (self.observer)(&PredictProgress::Started { plan: Arc::clone(plan) });
         self.seen = vec![false; plan.panel.series.len()];
         self.report.skipped = plan.windows.short_series;

@@ -169,7 +169,8 @@ impl TrainSettings {
         let expected = format!(
             "\"skip\" with train.model = \"{name}\", which has no place for padding, on whichever side (window.pad)"
         );
-        require("window.short", &"\"pad\"", whole, &expected)
+        require("window.short", &"\"pad\"", whole, &expected)?;
+        Ok(model.check_segments(plan.segments)?)
     }
 }
 

@@ -46,6 +46,7 @@ const RULES: &[Rule] = &[
     rule("train.step_epochs", |s| !s.train.schedule.reads("step_epochs"), STEP),
     rule("train.patience", |s| !s.train.schedule.reads("patience"), PLATEAU),
     rule("train.rate_factor", |s| !s.train.schedule.reads("rate_factor"), LOWERED),
+    rule("train.model_options.segments", |s| s.window.segment.is_none(), "window.segment"),
     rule("run.threads", |s| s.run.shares_are_set(), THREADS),
 ];
 
@@ -215,6 +216,11 @@ mod tests {
         assert!(all.ends_with("has no effect: it needs train.weight_decay above 0"), "{all}");
         read(&["train.optimizer=adam", "train.weight_decay=0.1", "train.decay_all=true"]).unwrap();
         read(&["train.decay_all=true"]).unwrap();
+        let transformer = "train.model=transformer";
+        let segments = "train.model_options.segments=4";
+        let error = read(&[transformer, segments]).unwrap_err();
+        assert!(error.ends_with("segments = 4 has no effect: it needs window.segment"), "{error}");
+        read(&[transformer, segments, "window.segment=sector"]).unwrap();
         assert!(read(&["window.segment=sector"]).unwrap_err().contains("train.model"));
         let threads = ["run.threads=3", "run.normalize_threads=1", "run.train_threads=2"];
         assert!(read(&threads).unwrap_err().contains("run.threads = 3 has no effect"));

@@ -28,8 +28,6 @@ lookback = 8
 epochs = 1
 batch_size = 64
 log_every = 5
-[train.model_options]
-hidden = 4
 [run]
 threads = 1
 "#;
@@ -54,6 +52,10 @@ const GENERATE: &[&str] =
 /// At such a rate the validation loss goes up and down.
 const PLATEAU: &[&str] = &["train.schedule=plateau", "train.learning_rate=0.5", "train.epochs=4"];
 const POSTGRES: &[&str] = &["source.kind=postgres", "source.table=t"];
+const TRANSFORMER: &[&str] = &["train.model=transformer"];
+const SEGMENTS: &[&str] =
+    &["train.model=transformer", "window.segment=sector", "train.model_options.segments=4"];
+const CHECKPOINT: &str = "changes memory and time, not results: model/tests/checkpoint_memory.rs";
 const SERVER: &str = "needs a server: loader/tests/loader reads tables and queries with it";
 
 /// Key, settings that it needs, and how a change of it is seen.
@@ -127,7 +129,7 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("prefetch.device", &[], Refused("cuda:0", 4, "cuda:0")),
     ("prefetch.residency", &[], Same("ram", "auto is ram until there are more")),
     ("prefetch.depth", &[], Same("1", "changes speed and memory, not results")),
-    ("train.model", &[], Refused("transformer", 2, "is not one of: lstm")),
+    ("train.model", &[], Other("transformer")),
     ("train.epochs", &[], Other("2")),
     ("train.batch_size", &[], Other("32")),
     ("train.learning_rate", &[], Other("0.01")),
@@ -149,6 +151,17 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("train.model_options.hidden", &[], Other("5")),
     ("train.model_options.layers", &[], Other("2")),
     ("train.model_options.dropout", &["train.model_options.layers=2"], Other("0.5")),
+    ("train.model_options.width", TRANSFORMER, Other("32")),
+    ("train.model_options.heads", TRANSFORMER, Other("2")),
+    ("train.model_options.feedforward", TRANSFORMER, Other("16")),
+    ("train.model_options.segments", SEGMENTS, Other("5")),
+    ("train.model_options.checkpoint", TRANSFORMER, Elsewhere(CHECKPOINT)),
+    ("train.model_options.path", &["train.model=script"], Refused("nope.pt", 2, "nope.pt")),
+    (
+        "train.model_options.checksum",
+        &["train.model=script", "train.model_options.path=data.csv"],
+        Refused("00", 2, "the file with checksum 00"),
+    ),
     ("run.dir", &[], Other("elsewhere")),
     ("run.threads", &[], Doctor("3")),
     ("run.normalize_threads", &[], Doctor("3")),

@@ -52,9 +52,10 @@ enum Extreme {
 
 /// What a key takes, by its default; `None` for shares and flags.
 fn kind(key: &str) -> Option<Kind> {
-    // The default model's options stand there as remarks.
+    // Options of models stand there as remarks.
     let lines = include_str!("../../../pipeline.toml").lines();
-    let set = lines.map(|l| if l.contains("# lstm: ") { l.trim_start_matches("# ") } else { l });
+    let is_option = |l: &str| ["# lstm: ", "# transformer: "].iter().any(|of| l.contains(of));
+    let set = lines.map(|l| if is_option(l) { l.trim_start_matches("# ") } else { l });
     let file: toml::Table = set.collect::<Vec<_>>().join("\n").parse().unwrap();
     let mut path = key.split('.');
     let first = file.get(path.next().unwrap());

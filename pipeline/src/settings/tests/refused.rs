@@ -115,10 +115,10 @@ fn unknown_keys_name_where_they_stand_and_what_was_meant() {
 #[test]
 fn values_that_do_not_fit_are_refused_in_the_words_of_the_file() {
     check_refused(
-        "[train]\nmodel = \"transformer\"",
+        "[train]\nmodel = \"transformator\"",
         &[],
         &format!(
-            "pipeline.toml:2: train.model = \"transformer\" is not one of: {}",
+            "pipeline.toml:2: train.model = \"transformator\" is not one of: {}",
             choices("train.model")
         ),
     );
