@@ -133,6 +133,22 @@ impl Batches {
         Ok(Batches { order, windows, global, rank: rank as u64, ranks, count })
     }
 
+    /// The first of them, and no more than that many.
+    #[must_use]
+    pub fn at_most(mut self, batches: u64) -> Self {
+        self.count = self.count.min(batches);
+        self
+    }
+
+    /// Windows in all of them, those of all ranks where ranks share batches.
+    #[must_use]
+    pub fn windows(&self) -> u64 {
+        if let Order::ByTime { .. } = self.order {
+            return (0..self.count).map(|batch| self.places(batch)).map(|p| p.end - p.start).sum();
+        }
+        self.count.saturating_mul(self.global).min(self.windows)
+    }
+
     /// How many batches there are.
     #[must_use]
     pub fn len(&self) -> u64 {

@@ -59,6 +59,7 @@ mod folds;
 mod forecasts;
 mod huge_pages;
 mod labels;
+mod limit;
 mod moments;
 mod panel_rows;
 mod passes;
@@ -84,6 +85,7 @@ pub use crate::{
     error::NormalizeError,
     fill::Filler,
     fit::{FitSettings, Fitted, fit},
+    limit::Limit,
     panel_rows::SeriesRows,
     rows::ScaledRows,
     scalers::ScaleMethod,

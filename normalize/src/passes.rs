@@ -4,12 +4,13 @@
 use crate::{
     batches::{Batches, Rank, TimeBatches, TrainingOrder},
     error::NormalizeError,
+    limit::Limit,
     rows::ScaledRows,
     settings::WindowOrder,
     stage::{NormalizeSettings, Resume},
     windows::WindowIndex,
 };
-use millstream_data::{BatchCounts, Panel, Phase, Plan, Tag};
+use millstream_data::{BatchCounts, Panel, Phase, Plan, Tag, WindowCounts};
 use std::sync::Arc;
 
 /// One pass over one part.
@@ -33,6 +34,7 @@ pub(crate) enum Passes {
 pub(crate) struct TrainPasses {
     seed: u64,
     resume: Option<Resume>,
+    limit: Limit,
     order: Order,
     rank: Rank,
     validation: Batches,
@@ -66,6 +68,10 @@ impl Passes {
                     let batches = train.training(rows, &indexes[0], tag.epoch);
                     (0, batches.expect("as those of the first epoch"))
                 }
+                Phase::Validation if train.limit.overfits() => {
+                    let batches = train.training(rows, &indexes[0], 1);
+                    (0, batches.expect("as those of the first epoch"))
+                }
                 Phase::Validation => (1, train.validation.clone()),
                 Phase::Test => (2, train.test.clone()),
                 Phase::Predict => unreachable!("no plan mixes learning and forecasting"),
@@ -88,6 +94,7 @@ pub(crate) struct Course {
     pub(crate) epochs: u32,
     pub(crate) seed: u64,
     pub(crate) resume: Option<Resume>,
+    pub(crate) limit: Limit,
 }
 
 impl TrainPasses {
@@ -132,25 +139,45 @@ impl TrainPasses {
     }
 
     fn new(course: Course, order: Order, rank: Rank, validation: Batches, test: Batches) -> Self {
-        let Course { seed, resume, .. } = course;
-        TrainPasses { seed, resume, order, rank, validation, test }
+        let Course { seed, resume, limit, .. } = course;
+        let validation = validation.at_most(limit.most());
+        let test = test.at_most(if limit.overfits() { 0 } else { limit.most() });
+        TrainPasses { seed, resume, limit, order, rank, validation, test }
     }
 
-    /// How many batches each pass has; those of all epochs are as many.
+    /// Says in a plan how many batches each pass has, and how many windows where it is limited. Those
+    /// of all epochs are as many; windows of whole times, which differ, as in the first epoch.
     ///
     /// # Errors
     /// When the training batches cannot be shared out.
-    pub(crate) fn counts(
+    pub(crate) fn announce(
         &self,
+        plan: &mut Plan,
         rows: &ScaledRows,
         train: &WindowIndex,
-    ) -> Result<BatchCounts, NormalizeError> {
-        Ok(BatchCounts {
-            train: self.training(rows, train, 1)?.len(),
-            validation: self.validation.len(),
+    ) -> Result<(), NormalizeError> {
+        let training = self.training(rows, train, 1)?;
+        let validation = if self.limit.overfits() { &training } else { &self.validation };
+        plan.batches = BatchCounts {
+            train: training.len(),
+            validation: validation.len(),
             test: self.test.len(),
             predict: 0,
-        })
+        };
+        if self.limit == Limit::None {
+            return Ok(());
+        }
+        let parts = [&training, validation, &self.test];
+        let [train, validation, test] = parts.map(Batches::windows);
+        let left = WindowCounts { train, validation, test, ..plan.windows };
+        let sum = |windows: &WindowCounts| windows.train + windows.validation + windows.test;
+        if self.limit.overfits() {
+            plan.warnings.extend(self.limit.overfit_warning());
+        } else if parts.iter().any(|batches| batches.len() == self.limit.most()) {
+            plan.warnings.extend(self.limit.warning(sum(&left), sum(&plan.windows)));
+        }
+        plan.windows = left;
+        Ok(())
     }
 
     fn training(
@@ -159,15 +186,15 @@ impl TrainPasses {
         train: &WindowIndex,
         epoch: u32,
     ) -> Result<Batches, NormalizeError> {
-        match &self.order {
+        let epoch = if self.limit.overfits() { 1 } else { epoch };
+        let batches = match &self.order {
             Order::Evenly { order, drop_last, batch_size } => {
                 let (order, drop_last, seed) = (*order, *drop_last, self.seed);
                 let order = TrainingOrder { order, drop_last, seed, epoch };
-                Batches::training(rows, train, *batch_size, self.rank, order)
+                Batches::training(rows, train, *batch_size, self.rank, order)?
             }
-            Order::ByTime(times) => {
-                Ok(Batches::by_time(times, self.rank, Some((self.seed, epoch))))
-            }
-        }
+            Order::ByTime(times) => Batches::by_time(times, self.rank, Some((self.seed, epoch))),
+        };
+        Ok(batches.at_most(self.limit.most()))
     }
 }

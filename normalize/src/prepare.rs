@@ -47,7 +47,8 @@ impl Prepared {
         }
         match &settings.purpose {
             Purpose::Train { split, epochs, seed, resume } => {
-                let course = Course { epochs: *epochs, seed: *seed, resume: *resume };
+                let (epochs, limit) = (*epochs, settings.limit);
+                let course = Course { epochs, seed: *seed, resume: *resume, limit };
                 Prepared::to_train(panel, settings, split, course, is_called_off)
             }
             Purpose::Predict { schema, scaling, times, series } => {
@@ -106,10 +107,10 @@ impl Prepared {
         let size = batch_size.get() / rank.ranks.max(1);
         let plan = Plan::new(schema, scaling, Arc::clone(panel.schema()), size);
         let mut plan = plan.to_learn_from(windows, course.epochs);
-        plan.batches = passes.counts(&rows, &indexes[0])?;
         plan.by_time = wanted.window.order == WindowOrder::ByTime;
         plan.warnings = warnings;
         plan.segments = rows.segment_count();
+        passes.announce(&mut plan, &rows, &indexes[0])?;
         let (passes, indexes) = (Passes::Train(Box::new(passes)), indexes.into());
         Ok(Some(Prepared { shape, plan: Arc::new(plan), passes, indexes, rows }))
     }
@@ -140,12 +141,14 @@ impl Prepared {
             return Err(forecasts.nothing(panel, &rows, &windows));
         }
         let batches = Batches::sorted(&index, settings.batch_size.get(), settings.rank)?;
+        let batches = batches.at_most(settings.limit.most());
         let size = settings.batch_size.get() / settings.rank.ranks.max(1);
         let plan = Plan::new(schema.clone(), scaling.clone(), Arc::clone(panel.schema()), size);
-        let mut plan = plan.to_forecast(index.len());
+        let mut plan = plan.to_forecast(batches.windows());
         plan.batches.predict = batches.len();
         (plan.windows, plan.warnings) = (windows, warnings);
         plan.segments = rows.segment_count();
+        plan.warnings.extend(settings.limit.warning(plan.predict, index.len()));
         let passes = Passes::Predict(batches);
         Ok(Some(Prepared { rows, shape, plan: Arc::new(plan), indexes: vec![index], passes }))
     }

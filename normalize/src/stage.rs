@@ -1,7 +1,7 @@
 //! The normalize stage: a panel in, every epoch's batches out.
 
 use crate::{
-    batch_maker::BatchMaker, batches::Rank, error::NormalizeError, fit::FitSettings,
+    batch_maker::BatchMaker, batches::Rank, error::NormalizeError, fit::FitSettings, limit::Limit,
     prepare::Prepared, settings::SplitSettings, split::Span, training_data::TrainingSettings,
 };
 use millstream_data::{BatchLayout, BatchSlot, DataSchema, Panel, Scaling};
@@ -21,6 +21,8 @@ pub struct NormalizeSettings {
     pub threads: NonZeroUsize,
     /// What the batches are for.
     pub purpose: Purpose,
+    /// How much of each pass there is; all of it by default.
+    pub limit: Limit,
 }
 
 impl Default for NormalizeSettings {
@@ -28,7 +30,8 @@ impl Default for NormalizeSettings {
         let TrainingSettings { fit, split, batch_size, seed } = TrainingSettings::default();
         let purpose = Purpose::Train { split, epochs: 1, seed, resume: None };
         let threads = NonZeroUsize::MIN;
-        NormalizeSettings { fit, batch_size, rank: Rank::ALONE, threads, purpose }
+        let (rank, limit) = (Rank::ALONE, Limit::None);
+        NormalizeSettings { fit, batch_size, rank, threads, purpose, limit }
     }
 }
 

@@ -179,6 +179,7 @@ fn through_the_stage(fit: &FitSettings, violation: bool) -> u64 {
             seed: 3,
             resume: None,
         },
+        ..NormalizeSettings::default()
     };
     let make: MakeSlots =
         Box::new(|layout| Ok(Pool::new((0..4).map(|_| BatchSlot::on_heap(layout)))));

@@ -15,6 +15,17 @@ use std::{
 const FILES: [&str; 6] =
     ["run.lock", "config.toml", "run.json", "checksums.txt", "metrics.jsonl", "trace.json"];
 
+/// How the files for TensorBoard begin.
+const EVENTS: &str = "events.out.tfevents.";
+
+/// Ends the name of a run of which nothing is kept.
+const DISCARDED: &str = ".trial";
+
+/// The name of a run of which nothing is kept, made of a name that a run gives itself.
+pub(crate) fn to_discard(name: &str) -> String {
+    format!(".{name}{DISCARDED}")
+}
+
 /// Removes the dead runs of a folder, which the caller has locked: a run that is being made would look
 /// like one until it has its own lock. What cannot be removed stays; it is in nobody's way.
 pub(crate) fn remove(dir: &Path) {
@@ -33,17 +44,28 @@ pub(crate) fn remove(dir: &Path) {
 
 fn looks_dead(run: &Path) -> bool {
     let Some(name) = run.file_name().and_then(OsStr::to_str) else { return false };
+    let hidden = |end: &str| name.strip_prefix('.').and_then(|name| name.strip_suffix(end));
+    if is_discarded(name) || hidden(UNSAVED).is_some_and(is_discarded) {
+        return true;
+    }
     // One that `unsaved.rs` had begun to remove.
-    let hidden = name.strip_prefix('.').and_then(|name| name.strip_suffix(UNSAVED));
+    let hidden = hidden(UNSAVED);
     runs::is_name(hidden.unwrap_or(name))
         && entries(run).is_some_and(|entries| entries.iter().all(|entry| is_early(entry)))
+}
+
+fn is_discarded(name: &str) -> bool {
+    let name = name.strip_prefix('.').and_then(|name| name.strip_suffix(DISCARDED));
+    name.is_some_and(runs::is_name)
 }
 
 /// Whether a run that has saved nothing may have left this.
 fn is_early(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(OsStr::to_str) else { return false };
     match path.symlink_metadata() {
-        Ok(found) if found.is_file() => FILES.contains(&name) || is_partial(name),
+        Ok(found) if found.is_file() => {
+            FILES.contains(&name) || name.starts_with(EVENTS) || is_partial(name)
+        }
         Ok(found) if found.is_dir() && name == "checkpoints" => {
             let inside = entries(path).unwrap_or_else(|| vec![path.to_owned()]);
             inside
@@ -89,9 +111,18 @@ mod tests {
         let early = |run: &Path| {
             FILES.iter().for_each(|name| fs::write(run.join(name), "").unwrap());
             fs::write(run.join(".config.toml.partial-12"), "").unwrap();
+            fs::write(run.join("events.out.tfevents.1.millstream"), "").unwrap();
             fs::create_dir_all(run.join("checkpoints/.best.partial-34")).unwrap();
         };
         check(early, NAME, true);
+    }
+
+    #[test]
+    fn what_a_killed_trial_left_goes_whatever_it_is() {
+        let trained = |run: &Path| fs::create_dir_all(run.join("checkpoints/best")).unwrap();
+        check(trained, &to_discard(NAME), true);
+        check(trained, &format!(".{}{UNSAVED}", to_discard(NAME)), true);
+        check(trained, &to_discard("mine"), false);
     }
 
     #[test]

@@ -16,7 +16,9 @@ use crate::{
 use millstream_data::{CrossSection, DataSchema, Scaling};
 use millstream_loader::Refresh;
 use millstream_model::{Architecture, ModelDescription, ModelError, built_in};
-use millstream_normalize::{ForecastTimes, Normalize, NormalizeSettings, Purpose, Rank, Span};
+use millstream_normalize::{
+    ForecastTimes, Limit, Normalize, NormalizeSettings, Purpose, Rank, Span,
+};
 use millstream_predictor::{Contract, Output, PredictProgress, Predictor, read_contract};
 use millstream_stage::{Ending, Pipeline, StageReport};
 use millstream_trainer::clear_leftovers;
@@ -91,6 +93,15 @@ pub(crate) struct Asked<'a> {
     find_model: Option<&'a FindModel>,
     /// Whether to warn of windows that are left out, as training has not just done.
     warn_of_left_out: bool,
+    /// How much of it.
+    limit: Limit,
+}
+
+impl Asked<'_> {
+    /// The test part of a run that has just been trained, or as much of it as it was tested on.
+    pub(crate) fn of_limited(limit: Limit) -> Self {
+        Asked { limit, ..Asked::default() }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -210,6 +221,7 @@ impl Forecast {
             refresh: self.refresh,
             find_model: Some(&self.find_model),
             warn_of_left_out: true,
+            limit: Limit::None,
         };
         let predicted = predict_run(run, settings, &asked, watch)?;
         // The forecasts are there; a run that cannot be written to is no reason to call that a
@@ -285,6 +297,7 @@ pub(crate) fn predict_run(
         rank: Rank::ALONE,
         threads: threads::share(&settings.run).normalize,
         purpose: Purpose::Predict { schema: Box::new(schema), scaling, times, series },
+        limit: asked.limit,
     };
     let loader = loader(&settings, asked.refresh, watch);
     let outcome = Pipeline::from("loader", loader, settings.prefetch.depth.get())

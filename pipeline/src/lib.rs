@@ -35,10 +35,12 @@ mod report;
 mod run_dir;
 mod runs;
 mod secrets;
+mod seeds;
 mod settings;
 mod texts;
 mod threads;
 mod training;
+mod trial;
 mod unsaved;
 mod watch;
 
@@ -52,9 +54,11 @@ pub use crate::{
     report::Report,
     runs::{RunChoice, newest},
     secrets::hide_passwords,
+    seeds::{SeedsReport, Spread},
     settings::{Overrides, RunSettings, Settings, Threads},
     texts::{grouped, shell_word},
     training::{NOTHING_SAVED, Run, Trained, Training, train},
+    trial::Trial,
     unsaved::UnsavedRun,
     watch::{Event, StopHandle, Watch},
 };
@@ -64,7 +68,8 @@ pub use millstream_data as data;
 pub use millstream_loader::{ImportReport, LoadProgress, SourceKind};
 pub use millstream_model as model;
 pub use millstream_normalize as normalize;
+pub use millstream_normalize::Limit;
 pub use millstream_predictor::PredictProgress;
-pub use millstream_stage::{StageReport, Warnings};
+pub use millstream_stage::{LineCounters, StageReport, Warnings};
 pub use millstream_trainer as trainer;
 pub use millstream_trainer::{Baseline, EpochLoss, Figures, Metrics, Progress, StepMetrics};

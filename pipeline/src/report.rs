@@ -3,6 +3,7 @@
 
 use crate::{forecast::Predicted, memory::peak_rss_mb};
 use millstream_data::TargetKind;
+use millstream_normalize::Limit;
 use millstream_stage::StageReport;
 use millstream_trainer::{Baseline, EpochLoss, Figures, Metrics, TrainReport};
 use serde::{Serialize, Serializer};
@@ -13,11 +14,13 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The run's folder.
-    #[serde(serialize_with = "path_as_text")]
+    /// The run's folder; empty, and null in JSON, where nothing was kept.
+    #[serde(serialize_with = "path_or_null")]
     pub run: PathBuf,
     /// Whether it was cut short, to be resumed.
     pub interrupted: bool,
+    /// How much of each pass it saw.
+    pub limit: Limit,
     /// Steps taken, those before a resume included.
     pub steps: u64,
     /// Training windows seen.
@@ -90,6 +93,14 @@ impl Report {
         }
     }
 
+    /// Forgets the folder, of which nothing is kept.
+    pub(crate) fn forget_folder(&mut self) {
+        self.run = PathBuf::new();
+        if let Some(predicted) = &mut self.predict {
+            (predicted.run, predicted.output) = (PathBuf::new(), None);
+        }
+    }
+
     /// Adds what `predict` gave, and its last stage.
     pub(crate) fn add_forecasts(&mut self, predicted: Predicted) {
         self.stages.extend(predicted.stages.last().cloned());
@@ -117,6 +128,15 @@ pub(crate) fn path_as_text<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.as_ref().display())
+}
+
+/// The same of a path that may be empty.
+fn path_or_null<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    if path.as_os_str().is_empty() {
+        serializer.serialize_none()
+    } else {
+        path_as_text(&path, serializer)
+    }
 }
 
 /// The same of a path that need not be there.

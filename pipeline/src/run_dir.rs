@@ -9,11 +9,13 @@ use crate::{
     runs::{self, Started},
     settings::{Override, Overrides, Settings},
     texts::shell_word,
+    trial::Trial,
     unsaved::UnsavedRun,
 };
 use millstream_data::{
     ChecksumError, Checksums, folder_aside, make_folder, plain_file, sync_folder,
 };
+use millstream_normalize::Limit;
 use millstream_stage::Warnings;
 use millstream_trainer::RunLock;
 use std::{
@@ -34,6 +36,8 @@ pub(crate) struct RunDir {
     /// Directories this run made above its own, innermost first.
     made: Vec<PathBuf>,
     kept: bool,
+    /// Whether it goes whatever is in it.
+    discard: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -55,8 +59,10 @@ pub(crate) enum RunDirError {
 }
 
 impl RunDir {
-    /// Makes a new directory named after the time and writes the resolved settings into it.
-    pub(crate) fn create(settings: &Settings) -> Result<Self, Error> {
+    /// Makes a new directory named after the time and writes the resolved settings into it. That of a
+    /// run which is to be discarded has a name that nobody takes for a run.
+    pub(crate) fn create(settings: &Settings, trial: &Trial) -> Result<Self, Error> {
+        let Trial { limit, discard, .. } = *trial;
         let dir = &settings.run.dir;
         let made: Vec<PathBuf> = dir
             .ancestors()
@@ -71,7 +77,7 @@ impl RunDir {
             if folder.lock().is_ok() {
                 dead_runs::remove(dir);
             }
-            let path = make_unused(dir).map_err(failed)?;
+            let path = make_unused(dir, discard).map_err(failed)?;
             // Best effort, as below.
             let lock = RunLock::take(&path, &program());
             Ok(lock.inspect_err(|_| drop(fs::remove_dir(&path)))?)
@@ -79,8 +85,9 @@ impl RunDir {
         let lock = create().inspect_err(|_| {
             made.iter().for_each(|dir| drop(fs::remove_dir(dir)));
         })?;
-        let run = RunDir { lock, made, kept: false };
-        let (config, started) = (settings.to_toml(), Started::now().to_json());
+        let run = RunDir { lock, made, kept: false, discard };
+        let started = Started::now().with_limit(limit).to_json();
+        let config = settings.to_toml();
         let mut checksums = Checksums::default();
         for (name, bytes) in [(CONFIG, config.as_bytes()), (runs::FILE, started.as_slice())] {
             write_whole(&run.path().join(name), bytes)?;
@@ -101,7 +108,12 @@ impl RunDir {
 
     /// What removes it when nobody drops this.
     pub(crate) fn unsaved(&self) -> UnsavedRun {
-        UnsavedRun::new(self.path(), !self.made.is_empty())
+        let is_first = !self.made.is_empty();
+        if self.discard {
+            UnsavedRun::to_discard(self.path(), is_first)
+        } else {
+            UnsavedRun::new(self.path(), is_first)
+        }
     }
 
     /// The run has something worth keeping.
@@ -116,7 +128,7 @@ impl Drop for RunDir {
         // for predict, which needs no more than `best`.
         let checkpoints = self.path().join("checkpoints");
         let has = |name: &str| is_there(&checkpoints.join(name));
-        if self.kept || has("last") || has("best") {
+        if !self.discard && (self.kept || has("last") || has("best")) {
             return;
         }
         // Best effort: this runs while an error is on its way to the user, and that one matters.
@@ -128,11 +140,12 @@ impl Drop for RunDir {
 }
 
 /// Makes a folder for a run, named after the time.
-fn make_unused(dir: &Path) -> io::Result<PathBuf> {
+fn make_unused(dir: &Path, discard: bool) -> io::Result<PathBuf> {
     let name = Started::now().name();
     for attempt in 1.. {
         let suffix = if attempt == 1 { String::new() } else { format!("-{attempt}") };
-        let path = dir.join(format!("{name}{suffix}"));
+        let name = format!("{name}{suffix}");
+        let path = dir.join(if discard { dead_runs::to_discard(&name) } else { name });
         match fs::create_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => return made.and_then(|()| sync_folder(dir)).map(|()| path),
@@ -233,6 +246,11 @@ pub(crate) fn settings_of(
     Settings::of_run(&config_file(run)?, overrides)
 }
 
+/// How much of each pass a run has; it goes on with as much.
+pub(crate) fn limit(run: &Path) -> Result<Limit, Error> {
+    runs::limit(run).map_err(|source| Error::settings(RunDirError::Damaged { source }))
+}
+
 /// The settings a run was started with, and nothing else.
 pub(crate) fn own_settings(run: &Path) -> Result<Settings, Error> {
     Settings::of_run_alone(&config_file(run)?)
@@ -293,7 +311,7 @@ mod tests {
     fn run_dir(parent: &Path) -> RunDir {
         let mut settings = Settings::default();
         settings.run.dir = parent.join("runs");
-        RunDir::create(&settings).unwrap()
+        RunDir::create(&settings, &Trial::default()).unwrap()
     }
 
     #[test]
@@ -318,6 +336,31 @@ mod tests {
             assert!(path.join("checkpoints").join(name).is_dir(), "{name}");
             assert!(!path.join("run.lock").exists());
         }
+    }
+
+    #[test]
+    fn what_is_to_be_discarded_goes_whatever_is_in_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut settings = Settings::default();
+        settings.run.dir = parent.path().join("runs");
+        let run = RunDir::create(&settings, &Trial::fast_dev_run()).unwrap();
+        let path = run.path().to_owned();
+        fs::create_dir_all(path.join("checkpoints/best")).unwrap();
+        assert!(runs::newest(&settings.run.dir).is_err(), "it is no run");
+        drop(run);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_limit_is_kept_with_the_run() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut settings = Settings::default();
+        settings.run.dir = parent.path().join("runs");
+        let trial = Trial::limit_batches(3.try_into().unwrap());
+        let run = RunDir::create(&settings, &trial).unwrap();
+        assert_eq!(limit(run.path()).unwrap(), trial.limit);
+        fs::write(run.path().join(runs::FILE), "{}").unwrap();
+        assert!(limit(run.path()).unwrap_err().to_string().contains("run.json is damaged"));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! of an old run is an old run.
 
 use crate::{error::Error, run_dir};
-use millstream_data::TimeKind;
+use millstream_data::{ChecksumError, TimeKind};
+use millstream_normalize::Limit;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -16,13 +17,16 @@ use std::{
 pub(crate) const FILE: &str = "run.json";
 
 /// When a run was started, and by what.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Started {
     /// UTC, as in the name of its folder.
     started: String,
     /// Of the program.
     #[serde(default)]
     version: String,
+    /// How much of each pass it has.
+    #[serde(default, skip_serializing_if = "is_none")]
+    limit: Limit,
 }
 
 /// The run that a command takes when none is named.
@@ -48,7 +52,11 @@ impl Started {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
         let started = TimeKind::Timestamp.format(micros);
-        Started { started, version: env!("CARGO_PKG_VERSION").to_owned() }
+        Started { started, version: env!("CARGO_PKG_VERSION").to_owned(), limit: Limit::None }
+    }
+
+    pub(crate) fn with_limit(self, limit: Limit) -> Self {
+        Started { limit, ..self }
     }
 
     /// The time as a name of a folder, to the second.
@@ -70,9 +78,33 @@ impl Started {
             let (day, time) = name.split_once('_')?;
             let is_time = day.len() == 10 && time.len() >= 8 && time.is_char_boundary(8);
             let started = || format!("{day} {}", time[..8].replace('-', ":"));
-            is_time.then(|| Started { started: started(), version: String::new() })
+            is_time.then(|| Started {
+                started: started(),
+                version: String::new(),
+                limit: Limit::None,
+            })
         })
     }
+}
+
+fn is_none(limit: &Limit) -> bool {
+    *limit == Limit::None
+}
+
+/// How much of each pass a run has.
+///
+/// # Errors
+/// The note that says so is damaged. Runs from before there were limits have none.
+pub(crate) fn limit(run: &Path) -> Result<Limit, ChecksumError> {
+    run_dir::check(run, FILE)?;
+    let noted = fs::read(run.join(FILE)).ok();
+    let noted: Option<Started> = noted.and_then(|json| serde_json::from_slice(&json).ok());
+    Ok(noted.map_or(Limit::None, |started| started.limit))
+}
+
+/// Whether a folder is one that is to go, as that of a run which is only tried out.
+fn is_hidden(run: &Path) -> bool {
+    run.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 /// Whether a folder has a name that a run gives itself.
@@ -95,7 +127,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 pub fn newest(dir: &Path) -> Result<RunChoice, Error> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut runs: Vec<PathBuf> =
-        entries.filter(|path| path.join("config.toml").is_file()).collect();
+        entries.filter(|path| path.join("config.toml").is_file() && !is_hidden(path)).collect();
     // Newest first; of a run and its copy, the one that still has its name.
     runs.sort_by_cached_key(|run| {
         let started = Started::read(run);
@@ -103,6 +135,7 @@ pub fn newest(dir: &Path) -> Result<RunChoice, Error> {
             .as_ref()
             .zip(run.file_name())
             .is_some_and(|(started, name)| name.to_string_lossy().starts_with(&started.name()));
+        let started = started.map(|started| (started.started, started.version));
         std::cmp::Reverse((started, has_its_name, run.clone()))
     });
     match runs.iter().position(|run| run_dir::has_model(run)) {
@@ -131,7 +164,7 @@ mod tests {
         fs::create_dir_all(&run).unwrap();
         fs::write(run.join("config.toml"), "").unwrap();
         if let Some(started) = started {
-            let note = Started { started: started.to_owned(), version: String::new() };
+            let note = Started { started: started.to_owned(), ..Started::now() };
             fs::write(run.join(FILE), note.to_json()).unwrap();
         }
         if trained {
@@ -187,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_name_is_a_time_to_the_second() {
-        let started = Started { started: "2026-11-16 09:30:00.250".into(), version: String::new() };
+        let started = Started { started: "2026-11-16 09:30:00.250".into(), ..Started::now() };
         assert_eq!(started.name(), "2026-11-16_09-30-00");
         assert!(is_name(&started.name()) && is_name("2026-11-16_09-30-00-12"));
         for other in ["", "2026-11-16", "2026-11-16_09-30-0x", "2026-11-16_09-30-00-", "my-best"] {

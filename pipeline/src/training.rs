@@ -13,6 +13,7 @@ use crate::{
     run_dir::{self, RunDir},
     settings::{Overrides, Settings},
     threads,
+    trial::{Clock, Trial},
     unsaved::UnsavedRun,
     watch::{Event, Watch},
 };
@@ -60,6 +61,7 @@ pub struct Training {
     resumed: Option<RunLock>,
     model: Option<Box<dyn Architecture>>,
     refresh: Refresh,
+    trial: Trial,
 }
 
 /// A run with a folder of its own, which nobody else writes to. The folder of a new run goes again
@@ -79,6 +81,8 @@ pub struct Trained {
     settings: Settings,
     lock: RunLock,
     report: Report,
+    /// The folder of a run of which nothing is kept; it goes with this.
+    discarded: Option<RunDir>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +112,10 @@ impl Training {
     pub fn resume(run: &Path, overrides: &Overrides) -> Result<Self, Error> {
         // Before anything of the run is read.
         let lock = run_dir::lock(run)?;
-        Training::checked(run_dir::resumed_settings(run, overrides)?, Some(lock))
+        let mut training =
+            Training::checked(run_dir::resumed_settings(run, overrides)?, Some(lock))?;
+        training.trial.limit = run_dir::limit(run)?;
+        Ok(training)
     }
 
     fn checked(settings: Settings, resumed: Option<RunLock>) -> Result<Self, Error> {
@@ -118,7 +125,8 @@ impl Training {
         settings.split.validate().map_err(Error::settings)?;
         let device = device(settings.prefetch.device)?;
         let refresh = Refresh::Never;
-        Ok(Training { begun, settings, device, resumed, model: None, refresh })
+        let trial = Trial::default();
+        Ok(Training { begun, settings, device, resumed, model: None, refresh, trial })
     }
 
     /// Trains a model of your own; `train.model` and its options are then not read. A run goes on
@@ -127,6 +135,21 @@ impl Training {
     pub fn with_model(mut self, architecture: impl Architecture + 'static) -> Self {
         self.model = Some(Box::new(architecture));
         self
+    }
+
+    /// Tries a run out: a part of each pass, for a limited time, or without keeping it.
+    ///
+    /// # Errors
+    /// A run that goes on keeps its limit, and is kept itself.
+    pub fn trying(mut self, trial: Trial) -> Result<Self, Error> {
+        self.trial = match self.resumed {
+            Some(_) => trial.with_limit_of_run(self.trial.limit)?,
+            None => trial,
+        };
+        if trial.discard {
+            self.settings.train.epochs = 1;
+        }
+        Ok(self)
     }
 
     /// Reads the source anew, whatever is in the cache.
@@ -156,7 +179,7 @@ impl Training {
     /// The folder cannot be made, or the run has come to its end.
     pub fn start(mut self) -> Result<Run, Error> {
         let Some(lock) = self.resumed.take() else {
-            let new = RunDir::create(&self.settings)?;
+            let new = RunDir::create(&self.settings, &self.trial)?;
             let lock = new.lock().clone();
             return Ok(Run { training: self, lock, resume: None, new: Some(new) });
         };
@@ -194,16 +217,21 @@ impl Run {
         let outcome = training.run_line(&lock, resume, watch);
         watch.tell(Event::Ended);
         let Outcome { report, ending, stages } = outcome?;
-        if let Some(new) = new {
-            if !report.saved {
-                return Err(Error::new(ErrorKind::Interrupted, NOTHING_SAVED));
-            }
-            new.keep();
+        if new.is_some() && !report.saved {
+            return Err(Error::new(ErrorKind::Interrupted, NOTHING_SAVED));
         }
-        let Training { begun, settings, .. } = training;
+        let Training { begun, settings, trial, .. } = training;
+        let discarded = match new {
+            Some(new) if trial.discard => Some(new),
+            new => {
+                new.map(RunDir::keep);
+                None
+            }
+        };
         let (kind, interrupted) = (settings.target.kind, ending == Ending::Interrupted);
-        let report = Report::new(run, interrupted, kind, report, stages);
-        let mut trained = Trained { begun, settings, lock, report };
+        let mut report = Report::new(run, interrupted, kind, report, stages);
+        report.limit = trial.limit;
+        let mut trained = Trained { begun, settings, lock, report, discarded };
         trained.keep(watch)?;
         Ok(trained)
     }
@@ -217,6 +245,8 @@ impl Training {
         watch: &Watch,
     ) -> Result<Outcome<TrainReport>, Error> {
         let (settings, stop) = (&self.settings, watch.begin()?);
+        let left = self.trial.max_time.map(|time| time.saturating_sub(self.begun.elapsed()));
+        let _clock = left.map(|left| Clock::start(left, watch)).transpose()?;
         let (ring, make_slots) = ring(&self.device, &settings.prefetch)?;
         threads::claim_what_is_set(&settings.run);
         let observer = {
@@ -234,7 +264,9 @@ impl Training {
             Some(_) => Trainer::resume_in(lock.clone(), train, observer)?,
             None => Trainer::new_in(lock.clone(), train, observer)?,
         };
-        let mut trainer = trainer.warn_to(watch.warnings().clone());
+        let trainer = trainer.warn_to(watch.warnings().clone());
+        let text = format!("```toml\n{}\n```", settings.to_toml());
+        let mut trainer = trainer.with_settings_text(text);
         if let Some(model) = self.model.take() {
             trainer = trainer.with_model(model);
         }
@@ -249,12 +281,14 @@ impl Training {
                 seed: settings.train.seed,
                 resume,
             },
+            limit: self.trial.limit,
         };
         let loader = loader(settings, self.refresh, watch);
         let line = Pipeline::from("loader", loader, settings.prefetch.depth.get())
             .then("normalize", Normalize::new(normalize, make_slots))
             .then("prefetch", ring)
             .stop_on(stop);
+        watch.tell(Event::Running(&line.counters()));
         Ok(line.run("trainer", trainer)?)
     }
 }
@@ -277,9 +311,10 @@ impl Trained {
     /// # Errors
     /// As for [`Forecast::write`](crate::Forecast::write).
     pub fn forecast(&mut self, watch: &Watch) -> Result<Option<&Predicted>, Error> {
-        let (run, settings) = (self.report.run.clone(), self.settings.clone());
+        let (run, settings) = (self.lock.run_dir().to_owned(), self.settings.clone());
         run_dir::check_model(&run)?;
-        match forecast::predict_run(&run, settings, &Asked::default(), watch) {
+        let asked = Asked::of_limited(self.report.limit);
+        match forecast::predict_run(&run, settings, &asked, watch) {
             Ok(predicted) => self.report.add_forecasts(predicted),
             Err(error) if error.is_nothing_to_forecast() => {
                 watch.warnings().warn(error.to_string());
@@ -297,7 +332,11 @@ impl Trained {
         self.report.close(watch.warnings().all(), self.begun.elapsed().as_secs_f64());
         let json = serde_json::to_vec_pretty(&self.report);
         let json = json.map_err(|error| Error::new(ErrorKind::Other, error))?;
-        run_dir::write_whole(&run.join(run_dir::REPORT), &json)
+        run_dir::write_whole(&run.join(run_dir::REPORT), &json)?;
+        if self.discarded.is_some() {
+            self.report.forget_folder();
+        }
+        Ok(())
     }
 }
 

@@ -19,24 +19,32 @@ pub struct UnsavedRun {
     path: PathBuf,
     /// Whether the folder of all runs was made for it.
     is_first: bool,
+    /// Whether it goes with its checkpoints.
+    discard: bool,
 }
 
 impl UnsavedRun {
     pub(crate) fn new(path: &Path, is_first: bool) -> Self {
-        UnsavedRun { path: path.to_owned(), is_first }
+        UnsavedRun { path: path.to_owned(), is_first, discard: false }
     }
 
-    /// Removes the run, unless it has a checkpoint. Best effort: this runs while the process ends.
+    /// A run of which nothing is kept.
+    pub(crate) fn to_discard(path: &Path, is_first: bool) -> Self {
+        UnsavedRun { path: path.to_owned(), is_first, discard: true }
+    }
+
+    /// Removes the run, unless it has a checkpoint that is to be kept. Best effort: this runs while the process ends.
     pub fn remove(&self) {
         let (run, Some(name)) = (&self.path, self.path.file_name()) else { return };
+        let is_kept = |run: &Path| !self.discard && has_checkpoint(run);
         let mut hidden = OsString::from(".");
         hidden.push(name);
         hidden.push(UNSAVED);
         let hidden = run.with_file_name(hidden);
-        if has_checkpoint(run) || fs::rename(run, &hidden).is_err() {
+        if is_kept(run) || fs::rename(run, &hidden).is_err() {
             return;
         }
-        if has_checkpoint(&hidden) {
+        if is_kept(&hidden) {
             drop(fs::rename(&hidden, run));
             return;
         }
@@ -72,6 +80,15 @@ mod tests {
         new.remove();
         assert!(!folder.path().join("runs").exists(), "something was left");
         new.remove();
+    }
+
+    #[test]
+    fn a_run_to_discard_goes_with_its_checkpoints() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("runs/.2026.trial");
+        fs::create_dir_all(run.join("checkpoints/best")).unwrap();
+        UnsavedRun::to_discard(&run, true).remove();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

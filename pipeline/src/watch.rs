@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use millstream_data::Plan;
 use millstream_loader::LoadProgress;
 use millstream_predictor::PredictProgress;
-use millstream_stage::Warnings;
+use millstream_stage::{LineCounters, Warnings};
 use millstream_trainer::Progress;
 use std::{
     fmt,
@@ -24,6 +24,9 @@ use std::{
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Event<'a> {
+    /// A line begins, with the counters of its stages: how far it has come, and who waits for whom, can
+    /// be read at any time.
+    Running(&'a LineCounters),
     /// Rows are being loaded.
     Loading(LoadProgress),
     /// A run that is there to stay, by its folder: it has data to learn from, or is forecast with.
@@ -32,6 +35,8 @@ pub enum Event<'a> {
     Training(&'a Progress),
     /// Forecasts are being made.
     Forecasting(&'a PredictProgress),
+    /// [`Trial::max_time`](crate::Trial::max_time) is over; the line stops at the next step.
+    TimeIsUp,
     /// A line has come to its end, or failed.
     Ended,
 }

@@ -3,7 +3,9 @@
 use millstream::model::{
     Architecture, Inputs, Mode, Model, ModelDescription, ModelError, Parameters, Shape,
 };
-use millstream::{ErrorKind, Event, Forecast, Overrides, Progress, Settings, Training, Watch};
+use millstream::{
+    ErrorKind, Event, Forecast, Limit, Overrides, Progress, Settings, Training, Trial, Watch,
+};
 use millstream_data::SplitMix64;
 use std::{
     fs,
@@ -90,7 +92,12 @@ fn whoever_looks_on_sees_it_and_can_stop_it() {
     let folder = tempfile::tempdir().unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&seen);
+    let running = Arc::new(Mutex::new(0));
+    let began = Arc::clone(&running);
     let watch = Watch::default().on_event(move |event| {
+        if let Event::Running(_) = event {
+            return *began.lock().unwrap() += 1;
+        }
         let what = match event {
             Event::Loading(_) => "loading",
             Event::Started(_) => "started",
@@ -105,6 +112,7 @@ fn whoever_looks_on_sees_it_and_can_stop_it() {
     });
     Training::new(settings(folder.path())).unwrap().start().unwrap().train(&watch).unwrap();
     assert_eq!(*seen.lock().unwrap(), ["loading", "started", "training", "ended"]);
+    assert_eq!(*running.lock().unwrap(), 1, "the counters of the line were shown once");
 
     // Asked before it began, it leaves nothing.
     let runs = || fs::read_dir(folder.path().join("runs")).unwrap().count();
@@ -114,6 +122,54 @@ fn whoever_looks_on_sees_it_and_can_stop_it() {
     let error = run.train(&watch).unwrap_err();
     assert_eq!((error.kind(), runs()), (ErrorKind::Interrupted, before));
     assert_eq!(error.to_string(), "interrupted before it began; nothing was done");
+}
+
+#[test]
+fn a_run_is_tried_out_before_it_is_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let trying = |trial| {
+        let training = Training::new(settings(folder.path())).unwrap().trying(trial).unwrap();
+        training.start().unwrap().train(&Watch::default()).unwrap()
+    };
+    let mut tried = trying(Trial::fast_dev_run());
+    assert!(tried.forecast(&Watch::default()).unwrap().is_some_and(|found| found.rows == 128));
+    let report = tried.into_report();
+    assert_eq!((report.steps, report.run.as_path()), (2, Path::new("")));
+    assert!(report.test.is_some() && !folder.path().join("runs").exists());
+
+    let three = 3.try_into().unwrap();
+    let limited = trying(Trial::limit_batches(three)).into_report();
+    assert_eq!((limited.steps, limited.limit), (3 * 3, Limit::Batches(three)));
+    assert!(limited.warnings.iter().any(|line| line.contains("limited to 3 batches")));
+    let overfitted = trying(Trial::overfit_batches(three)).into_report();
+    assert_eq!((overfitted.steps, overfitted.samples), (3 * 3, 3 * 3 * 64));
+    assert!(overfitted.test.is_none() && overfitted.validation.is_some());
+}
+
+#[test]
+fn a_run_whose_time_is_up_is_saved_or_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trial = Trial::default();
+    trial.max_time = Some(std::time::Duration::ZERO);
+    let training = Training::new(settings(folder.path())).unwrap().trying(trial).unwrap();
+    let told = Arc::new(Mutex::new(false));
+    let heard = Arc::clone(&told);
+    let watch = Watch::default().on_event(move |event| {
+        *heard.lock().unwrap() |= matches!(event, Event::TimeIsUp);
+    });
+    let error = training.start().unwrap().train(&watch).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    assert!(*told.lock().unwrap() && !folder.path().join("runs").exists());
+
+    let mut long = settings(folder.path());
+    long.train.epochs = 100_000;
+    trial.max_time = Some(std::time::Duration::from_secs(2));
+    let training = Training::new(long).unwrap().trying(trial).unwrap();
+    let report = training.start().unwrap().train(&Watch::default()).unwrap().into_report();
+    assert!(report.interrupted && report.steps > 0, "{report:?}");
+    let resumed = Training::resume(&report.run, &Overrides::default()).unwrap();
+    let again = resumed.trying(trial).unwrap().start().unwrap();
+    assert!(again.train(&Watch::default()).unwrap().report().steps > report.steps);
 }
 
 /// Forecasts from a window's last row.

@@ -40,7 +40,7 @@ impl EpochLine {
     }
 }
 
-/// What the journal was when a checkpoint was written.
+/// What a file was, the journal or the events, when a checkpoint was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     bytes: u64,
@@ -146,13 +146,17 @@ impl Journal {
 
     /// What a checkpoint notes.
     pub(crate) fn mark(&self) -> Mark {
-        Mark { bytes: self.bytes, xxh3: self.hash.digest() }
+        Mark::new(self.bytes, self.hash.digest())
     }
 }
 
 impl Mark {
-    /// The part of a journal that was there when it was marked, if it is the same.
-    fn of<'a>(&self, found: &'a [u8]) -> Option<&'a [u8]> {
+    pub(crate) fn new(bytes: u64, xxh3: u64) -> Self {
+        Mark { bytes, xxh3 }
+    }
+
+    /// The part of a file that was there when it was marked, if it is the same.
+    pub(crate) fn of<'a>(&self, found: &'a [u8]) -> Option<&'a [u8]> {
         let written = found.get(..usize::try_from(self.bytes).ok()?)?;
         (xxhash_rust::xxh3::xxh3_64(written) == self.xxh3).then_some(written)
     }

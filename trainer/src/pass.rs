@@ -79,11 +79,6 @@ impl Pass {
         })
     }
 
-    /// Windows so far.
-    pub(crate) fn windows(&self) -> u64 {
-        self.times.len() as u64
-    }
-
     /// Adds a batch. Reads nothing.
     ///
     /// # Errors

@@ -27,16 +27,15 @@ pub enum Progress {
         /// Training windows so far.
         samples: u64,
     },
-    /// A batch of validation or test windows has been handed to the device.
+    /// A pass over validation or test windows begins. Of its batches nothing is told: a line's counters
+    /// say how far it has come.
     Evaluating {
         /// Which of the two.
         phase: Phase,
         /// The epoch that is being judged; 0 before the first step.
         epoch: u32,
-        /// Windows of this pass so far.
+        /// Windows of the pass.
         windows: u64,
-        /// Windows of this pass.
-        of: u64,
     },
     /// A log line was written.
     Log(LogLine),

@@ -7,6 +7,9 @@
 use crate::{
     checkpoint::{CheckpointKind, Checkpoints, Contents, SchemaFile},
     error::TrainError,
+    event_file::{EventFile, epoch_figures, figures},
+    event_messages::Value,
+    histogram::histogram,
     journal::{EpochLine, Journal},
     learner::{Group, Learner},
     pass::{Pass, PassResult},
@@ -18,7 +21,7 @@ use crate::{
 use millstream_data::{DeviceBatch, Phase, Plan, Tag};
 use millstream_model::{BatchTensors, Mode, ModelDescription, device};
 use std::{sync::Arc, time::Instant};
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
 /// Who wants to know how the run goes.
 pub(crate) type Observer = dyn FnMut(&Progress);
@@ -31,6 +34,7 @@ pub(crate) struct Run {
     pub(crate) model: ModelDescription,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) journal: Journal,
+    pub(crate) events: EventFile,
     pub(crate) learner: Learner,
     /// The batch that must come next.
     pub(crate) expected: Option<Tag>,
@@ -62,15 +66,16 @@ impl Run {
             return Err(TrainError::OutOfOrder { expected, found: tag.to_string() });
         }
         self.expected = self.plan.after(tag);
+        self.announce(tag, observe);
         let batch = BatchTensors::new(batch)?;
         let found = match tag.phase {
             Phase::Train => {
                 self.learn(batch, tag, observe)?;
                 None
             }
-            Phase::Validation => self.validate(&batch, tag, observe)?,
+            Phase::Validation => self.validate(&batch, tag)?,
             Phase::Test => {
-                self.test_batch(&batch, tag, observe)?;
+                self.test_batch(&batch, tag)?;
                 None
             }
             Phase::Predict => unreachable!("no run expects a batch of the predict phase"),
@@ -80,6 +85,21 @@ impl Run {
             found if tag.epoch > 0 && self.plan.ends_epoch(tag) => self.end_epoch(found, observe),
             _ => Ok(()),
         }
+    }
+
+    /// Tells of a pass that begins with this batch. A validation of small batches has thousands, and
+    /// each word of them would be on the path of a step.
+    fn announce(&self, tag: Tag, observe: &mut Observer) {
+        let Tag { epoch, phase, index: 0 } = tag else { return };
+        let windows = match phase {
+            Phase::Validation => self.plan.windows.validation,
+            Phase::Test => self.plan.windows.test,
+            Phase::Train | Phase::Predict => return,
+        };
+        if phase == Phase::Test {
+            observe(&Progress::Testing);
+        }
+        observe(&Progress::Evaluating { phase, epoch, windows });
     }
 
     fn learn(
@@ -127,6 +147,7 @@ impl Run {
             samples_per_s: samples as f64 / seconds,
         };
         self.journal.append(&line)?;
+        self.events.add(step, figures("train", &line))?;
         observe(&Progress::Log(line));
         Ok(())
     }
@@ -156,7 +177,6 @@ impl Run {
         &mut self,
         batch: &BatchTensors,
         tag: Tag,
-        observe: &mut Observer,
     ) -> Result<Option<PassResult>, TrainError> {
         let windows = self.plan.windows.validation;
         let place = device(batch.batch().place());
@@ -166,25 +186,18 @@ impl Run {
         };
         let pass = self.validation.insert(pass);
         forecast(&self.learner, batch, pass, &self.settings)?;
-        observe(&evaluating(tag, pass, windows));
         // The naive forecasts do not change with the epochs.
         let baselines = tag.epoch == 0;
         let ended = self.plan.is_last(tag);
         Ok(ended.then(|| pass.finish(&mut self.readback, baselines)).transpose()?)
     }
 
-    fn test_batch(
-        &mut self,
-        batch: &BatchTensors,
-        tag: Tag,
-        observe: &mut Observer,
-    ) -> Result<(), TrainError> {
+    fn test_batch(&mut self, batch: &BatchTensors, tag: Tag) -> Result<(), TrainError> {
         let windows = self.plan.windows.test;
         let place = device(batch.batch().place());
         let pass = match self.testing.take() {
             Some(pass) => pass,
             None => {
-                observe(&Progress::Testing);
                 let best = self.best.as_deref();
                 let best = best.expect("an epoch ended before the test, so one is best");
                 self.learner.model.parameters_mut().restore(best)?;
@@ -193,9 +206,11 @@ impl Run {
         };
         let pass = self.testing.insert(pass);
         forecast(&self.learner, batch, pass, &self.settings)?;
-        observe(&evaluating(tag, pass, windows));
         if self.plan.is_last(tag) {
-            self.test = Some(pass.finish(&mut self.readback, true)?);
+            let found = pass.finish(&mut self.readback, true)?;
+            let step = self.learner.optimizer.steps();
+            self.events.add(step, figures("test", &found.model.overall))?;
+            self.test = Some(found);
         }
         Ok(())
     }
@@ -213,6 +228,7 @@ impl Run {
         self.history.first_validation = validation;
         let line = EpochLine::before(loss, validation);
         self.journal.append(&line)?;
+        self.events.add(0, epoch_figures(&line))?;
         observe(&line.done());
         Ok(())
     }
@@ -246,6 +262,7 @@ impl Run {
         let train_loss = Some(train_loss);
         let line = EpochLine { epoch, train_loss, validation_loss, validation };
         self.journal.append(&line)?;
+        self.show_epoch(&line)?;
         (self.epoch, self.done) = (epoch + 1, 0);
         // Best first: a crash in between leaves a `last` that will redo this epoch and find it
         // best again, never a `last` that believes in a best that is not there.
@@ -259,8 +276,27 @@ impl Run {
         Ok(())
     }
 
+    /// Shows TensorBoard what an epoch has brought.
+    fn show_epoch(&mut self, line: &EpochLine) -> Result<(), TrainError> {
+        let step = self.learner.optimizer.steps();
+        self.events.add(step, epoch_figures(line))?;
+        let mut values = Vec::new();
+        if self.settings.histograms {
+            let parameters = self.learner.model.parameters();
+            let host = self.readback.tensors(&parameters.tensors)?;
+            for (name, weights) in parameters.names.iter().zip(&host) {
+                let mut numbers = vec![0.0_f32; weights.numel()];
+                weights.f_to_kind(Kind::Float)?.f_copy_data(&mut numbers, weights.numel())?;
+                let shown = histogram(&numbers);
+                values.extend(shown.map(|it| Value::histogram(format!("weights/{name}"), it)));
+            }
+        }
+        self.events.add(step, values)
+    }
+
     /// Writes the state as these checkpoints.
     fn save(&mut self, order: &[CheckpointKind]) -> Result<(), TrainError> {
+        self.events.sync()?;
         let parameters = self.learner.model.parameters();
         let mut tensors: Vec<Tensor> =
             parameters.tensors.iter().map(Tensor::shallow_clone).collect();
@@ -295,6 +331,7 @@ impl Run {
             settings: self.settings.clone(),
             stream: StreamShape::of(&self.plan),
             journal: Some(self.journal.mark()),
+            events: Some(self.events.mark()),
         }
     }
 
@@ -307,6 +344,7 @@ impl Run {
         if self.expected.is_some() {
             return Err(TrainError::EndedEarly { expected: described(self.expected) });
         }
+        self.events.sync()?;
         self.checkpoints.mark_finished()
     }
 
@@ -315,6 +353,7 @@ impl Run {
     /// validation before training; so nothing is left of it.
     pub(crate) fn interrupt(&mut self) -> Result<(), TrainError> {
         if self.learner.optimizer.steps() == 0 {
+            self.events.discard()?;
             return self.journal.discard();
         }
         if self.epoch > self.plan.epochs {
@@ -360,10 +399,6 @@ pub(crate) fn report(history: History, steps: u64) -> TrainReport {
 /// A batch that should come, as an error names it.
 fn described(expected: Option<Tag>) -> String {
     expected.map_or_else(|| "the end of the stream".to_owned(), |tag| tag.to_string())
-}
-
-fn evaluating(tag: Tag, pass: &Pass, of: u64) -> Progress {
-    Progress::Evaluating { phase: tag.phase, epoch: tag.epoch, windows: pass.windows(), of }
 }
 
 /// Adds the forecasts of a batch to a pass.

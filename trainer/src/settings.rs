@@ -58,6 +58,9 @@ pub struct TrainSettings {
     pub seed: u64,
     /// Steps between log lines; 100 by default.
     pub log_every: NonZeroU64,
+    /// Whether TensorBoard is shown histograms of the weights, one of each after every epoch; false by
+    /// default.
+    pub histograms: bool,
     /// The model's own settings; those that are left out have its defaults.
     pub model_options: ModelOptions,
 }
@@ -88,6 +91,7 @@ impl Default for TrainSettings {
             accumulate: NonZeroU32::MIN,
             seed: 42,
             log_every: const { NonZeroU64::new(100).expect("a default is not zero") },
+            histograms: false,
             model_options: ModelOptions::default(),
         }
     }

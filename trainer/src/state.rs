@@ -1,6 +1,7 @@
 //! What `state.json` keeps: where a run stands and what it has found so far.
 
 use crate::{
+    event_file::EventMark,
     journal::Mark,
     metrics::{Figures, Metrics},
     report::{Baseline, EpochLoss},
@@ -46,6 +47,9 @@ pub(crate) struct State {
     /// What `metrics.jsonl` was by then; checkpoints of older versions do not say.
     #[serde(default)]
     pub(crate) journal: Option<Mark>,
+    /// What the event files were by then, likewise.
+    #[serde(default)]
+    pub(crate) events: Option<EventMark>,
 }
 
 fn as_kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TrainSettings, D::Error> {

@@ -6,6 +6,8 @@
 use crate::{
     checkpoint::{CheckpointKind, Checkpoints, SchemaFile},
     error::TrainError,
+    event_file::EventFile,
+    event_messages::Value,
     journal::{self, EpochLine, Journal, Resumed},
     learner::{Learner, steps_per_epoch},
     optimizers::STEPS,
@@ -35,6 +37,8 @@ pub struct Trainer {
     architecture: Option<Box<dyn Architecture>>,
     warnings: Warnings,
     observer: Box<Observer>,
+    /// What TensorBoard shows as the settings; `None` for those of the trainer.
+    settings_text: Option<String>,
     saved: Option<Saved>,
     /// `None` until the first batch.
     run: Option<Box<Run>>,
@@ -97,6 +101,7 @@ impl Trainer {
             architecture: None,
             warnings,
             observer,
+            settings_text: None,
             saved: None,
             run: None,
         })
@@ -154,6 +159,7 @@ impl Trainer {
             architecture: None,
             warnings,
             observer,
+            settings_text: None,
             saved: Some(saved),
             run: None,
         })
@@ -174,6 +180,14 @@ impl Trainer {
             warnings.warn(line);
         }
         self.warnings = warnings;
+        self
+    }
+
+    /// Shows this in TensorBoard as the settings of a new run, as Markdown, in place of the trainer's
+    /// own. It must hold no password.
+    #[must_use]
+    pub fn with_settings_text(mut self, text: impl Into<String>) -> Self {
+        self.settings_text = Some(text.into());
         self
     }
 
@@ -204,20 +218,23 @@ impl Trainer {
         let rates = Rates::new(&settings, per_epoch, steps_total);
         let learner = Learner::new(&settings, model, rates, place)?;
         let saved = self.saved.take();
-        let journal = match &saved {
-            None => Journal::create(self.lock.run_dir())?,
+        let run_dir = self.lock.run_dir();
+        let (journal, events) = match &saved {
+            None => (Journal::create(run_dir)?, self.create_events()?),
             Some(saved) => {
-                let State { step, epoch, journal: mark, ref history, .. } = saved.state;
+                let State { step, epoch, journal: mark, ref history, ref events, .. } = saved.state;
                 let first = history.first_validation_loss;
                 let first = first.map(|loss| EpochLine::before(loss, history.first_validation));
                 let resumed = Resumed { mark, step, epoch, first };
-                Journal::resume(self.lock.run_dir(), &resumed, &self.warnings)?
+                let journal = Journal::resume(run_dir, &resumed, &self.warnings)?;
+                (journal, EventFile::resume(run_dir, events.as_ref(), step, &self.warnings)?)
             }
         };
         let mut run = Run {
             expected: plan.first(),
             checkpoints: Checkpoints::new(self.lock.run_dir()),
             journal,
+            events,
             learner,
             epoch: 1,
             done: 0,
@@ -235,10 +252,23 @@ impl Trainer {
             settings,
         };
         if let Some(saved) = saved {
-            saved.put_into(&mut run)?;
+            let put = saved.put_into(&mut run);
+            // A run that does not go on has no events either.
+            put.inspect_err(|_| drop(run.events.discard()))?;
         }
         (self.observer)(&Progress::Started { plan, steps_total });
         Ok(Box::new(run))
+    }
+
+    /// The events of a new run, which begin with its settings.
+    fn create_events(&self) -> Result<EventFile, TrainError> {
+        let mut events = EventFile::create(self.lock.run_dir())?;
+        let text = self.settings_text.clone().unwrap_or_else(|| {
+            let json = serde_json::to_string_pretty(&self.settings);
+            format!("```json\n{}\n```", json.expect("plain structs always serialise"))
+        });
+        events.add(0, vec![Value::text("settings", &text)])?;
+        Ok(events)
     }
 }
 

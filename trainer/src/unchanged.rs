@@ -23,13 +23,14 @@ struct Difference {
 }
 
 impl Unchanged<'_> {
-    /// All that decides what the weights become. How often a line is logged does not.
+    /// All that decides what the weights become. How often a line is logged, and what is shown, does not.
     pub(crate) fn settings(
         &self,
         saved: &TrainSettings,
         given: &TrainSettings,
     ) -> Result<(), TrainError> {
-        let saved = TrainSettings { log_every: given.log_every, ..saved.clone() };
+        let TrainSettings { log_every, histograms, .. } = *given;
+        let saved = TrainSettings { log_every, histograms, ..saved.clone() };
         self.same(&saved, given, |at| format!("train.{at}"))
     }
 
@@ -184,6 +185,7 @@ mod tests {
     fn logging_more_often_or_saying_a_default_changes_no_weight() {
         let saved = TrainSettings::default();
         let mut given = TrainSettings { log_every: 1.try_into().unwrap(), ..saved.clone() };
+        given.histograms = true;
         given.model_options = given.model_options.with_defaults(given.model);
         Unchanged { path: Path::new("r") }.settings(&saved, &given).unwrap();
     }

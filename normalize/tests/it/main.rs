@@ -8,6 +8,7 @@ mod errors;
 mod fits;
 mod forecasts;
 mod leakage;
+mod limits;
 mod order;
 mod reference;
 mod splits;

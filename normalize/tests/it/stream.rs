@@ -71,6 +71,7 @@ pub(crate) fn settings(purpose: Purpose) -> NormalizeSettings {
         rank: Rank::ALONE,
         threads: size(2),
         purpose,
+        ..NormalizeSettings::default()
     }
 }
 

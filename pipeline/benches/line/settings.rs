@@ -57,6 +57,7 @@ impl Settings {
                 seed: self.train.seed,
                 resume: None,
             },
+            ..NormalizeSettings::default()
         }
     }
 }

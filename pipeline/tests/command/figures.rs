@@ -10,7 +10,7 @@ use std::{
 };
 
 /// The environment's Python: `target/test-python`, beside this test's own folder in `target`.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
     let python = target.join("test-python/venv/bin/python");
     if !python.exists() {

@@ -14,6 +14,8 @@ mod locked;
 mod running;
 mod secrets;
 mod signals;
+mod tensorboard;
+mod trials;
 
 #[path = "../../../loader/tests/loader/support"]
 #[expect(dead_code, reason = "the loader's tests use more of it")]

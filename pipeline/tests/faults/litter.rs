@@ -71,7 +71,9 @@ fn belongs(names: &[&str], is_dir: bool) -> bool {
             is_key(key) && (is_shard || ["lock", "manifest.json"].contains(file))
         }
         (["runs", run], true) => run.starts_with("20"),
-        (["runs", _, file], false) => RUN_FILES.contains(file),
+        (["runs", _, file], false) => {
+            RUN_FILES.contains(file) || file.starts_with("events.out.tfevents.")
+        }
         (["runs", _, "checkpoints"] | ["runs", _, "checkpoints", "last" | "best"], true) => true,
         (["runs", _, "checkpoints", "last" | "best", file], false) => {
             CHECKPOINT_FILES.contains(file)

@@ -9,11 +9,12 @@ use std::{collections::BTreeMap, fs, path::Path};
 pub(crate) type Results = BTreeMap<String, Vec<u8>>;
 
 /// What differs from run to run in a JSON file.
-const TIMES: [&str; 11] = [
+const TIMES: [&str; 12] = [
     "created",
     "checksum",
-    // A checksum of the journal, which tells how fast it went.
+    // Checksums of the journal and the events, which tell how fast it went.
     "journal",
+    "events",
     "peak_rss_mb",
     "run",
     "samples_per_s",

@@ -148,6 +148,7 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("train.accumulate", &[], Other("2")),
     ("train.seed", &[], Other("1")),
     ("train.log_every", &[], Other("2")),
+    ("train.histograms", &[], Other("true")),
     ("train.model_options.hidden", &[], Other("5")),
     ("train.model_options.layers", &[], Other("2")),
     ("train.model_options.dropout", &["train.model_options.layers=2"], Other("0.5")),
@@ -171,6 +172,19 @@ const WALK: &[(&str, &[&str], Seen)] = &[
 /// Settings without which a key has no effect.
 pub(crate) fn company(key: &str) -> &'static [&'static str] {
     WALK.iter().find(|(walked, ..)| *walked == key).map_or(&[], |(_, with, _)| with)
+}
+
+/// How the files for TensorBoard begin.
+const EVENTS: &str = "events.out.tfevents.";
+
+/// How many records such a file has: a length, its checksum, so many bytes, their checksum.
+fn records(mut bytes: &[u8]) -> usize {
+    let mut records = 0;
+    while !bytes.is_empty() {
+        let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        (bytes, records) = (&bytes[8 + 4 + length + 4..], records + 1);
+    }
+    records
 }
 
 /// Everything of a run that a setting may change, and nothing that changes by itself.
@@ -205,11 +219,16 @@ fn outcome(set: &[String]) -> Outcome {
         let of_the_moment = ["state.json", "report.json", "run.json"];
         let content = if told && !of_the_moment.iter().any(|end| name.ends_with(end)) {
             format!("{content:?}")
+        } else if name.contains(EVENTS) {
+            records(&content).to_string()
         } else if name.ends_with("metrics.jsonl") {
             content.iter().filter(|&&byte| byte == b'\n').count().to_string()
         } else {
             String::new()
         };
+        // The files for TensorBoard are named after the time.
+        let name =
+            name.split_once(EVENTS).map_or(name.clone(), |(folder, _)| folder.to_owned() + EVENTS);
         // Panels of the cache are named after what is in them.
         let name = if name.starts_with("kept") { "kept".to_owned() } else { name };
         let folder = run.rsplit_once('/').map_or("", |(folder, _)| folder);

@@ -126,6 +126,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("train.accumulate", &["2", "4096"]),
     ("train.seed", &["0", "9223372036854775807"]),
     ("train.log_every", &["1", "4096"]),
+    ("train.histograms", &["true", "false"]),
     ("train.model_options.hidden", &["1", "7", "64"]),
     ("train.model_options.layers", &["2", "3"]),
     ("train.model_options.dropout", &["0.5", "0.999", "1", "-1"]),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
 mod checkpoints;
+mod events;
 mod learning;
 mod locked;
 mod optimizers;

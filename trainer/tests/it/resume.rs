@@ -1,6 +1,9 @@
 //! A run that was interrupted and resumed is the run that was not.
 
-use crate::stream::{Stream, resumed, settings, trainer};
+use crate::{
+    events::events,
+    stream::{Stream, resumed, settings, trainer},
+};
 use millstream_data::{Phase, Plan, Tag};
 use millstream_model::{LstmOptions, ModelOptions};
 use millstream_stage::{Ending, Sink};
@@ -57,6 +60,7 @@ fn check(settings: &TrainSettings, cut: usize, expected: (u32, u64)) {
     assert_eq!(steady(report), steady(expected_report), "cut after {cut} batches");
     assert!(files(parts.path()) == files(whole.path()), "cut after {cut} batches");
     assert_eq!(journal(parts.path()), journal(whole.path()), "cut after {cut} batches");
+    assert_eq!(events(parts.path()), events(whole.path()), "cut after {cut} batches");
 }
 
 /// What a stream from this position on holds.

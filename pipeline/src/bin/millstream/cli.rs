@@ -1,7 +1,8 @@
 //! Every flag of the `millstream` command, and nothing else.
 
+use crate::duration::duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::{num::NonZeroU64, path::PathBuf, time::Duration};
 
 /// Keeps the training device fed: table in, trained weights and forecasts out.
 #[derive(Debug, Parser)]
@@ -14,6 +15,7 @@ Examples:
   millstream train --set train.epochs=3           one setting changed for one run
   MILLSTREAM_TRAIN__SEED=7 millstream train       the same, from the environment
   millstream train --resume runs/2026-11-16_09-30-00
+  millstream train --fast-dev-run                 whether everything works, in seconds
   millstream predict --output forecasts.csv       forecasts of the newest run
   millstream import --config stocks.toml          read the source into the cache
   millstream export --output model.pt             the newest model, for torch.jit.load
@@ -102,6 +104,39 @@ pub(crate) struct TrainArgs {
     /// Also write trace.json (Chrome, Perfetto) into the run directory
     #[arg(long)]
     pub(crate) trace: bool,
+    #[command(flatten)]
+    pub(crate) trial: TrialArgs,
+}
+
+/// Flags that try a run out before it is meant.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Trying it out")]
+pub(crate) struct TrialArgs {
+    /// Two batches of each pass in one epoch, and nothing is kept: whether everything works
+    #[arg(long, conflicts_with_all = ["resume", "trace", "limit_batches", "overfit_batches", "seeds", "max_time"])]
+    pub(crate) fast_dev_run: bool,
+    /// At most N batches of each pass: of an epoch's training, validation, test and forecasts
+    ///
+    /// The run keeps its limit when it is gone on with, and its result says so.
+    #[arg(long, value_name = "N", conflicts_with = "overfit_batches")]
+    pub(crate) limit_batches: Option<NonZeroU64>,
+    /// The same N training batches in every epoch, validated on themselves; no test
+    ///
+    /// A model that cannot learn these by heart will not learn anything else. They are those that the
+    /// first epoch begins with, and are not shuffled anew.
+    #[arg(long, value_name = "N")]
+    pub(crate) overfit_batches: Option<NonZeroU64>,
+    /// Train N times, with train.seed and those after it; mean and standard deviation of all
+    ///
+    /// Each is a run of its own. With --json the result has the runs and the figures of all together.
+    #[arg(long, value_name = "N", conflicts_with_all = ["resume", "trace"])]
+    pub(crate) seeds: Option<NonZeroU64>,
+    /// Stop and save after so long, such as 90s, 30m, 2h or 1d12h; exit code 5
+    ///
+    /// It counts from the start of the command, loading included, and for all seeds together. The run
+    /// can be gone on with, for as long again.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) max_time: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

@@ -3,13 +3,15 @@
 //! A [`Display`] says lines and draws the one bar; what the bar shows of a load or a training run is
 //! in `loading_bar.rs` and `training_bar.rs`. Bars are made for terminals of 60 columns and more.
 
-use crate::{interrupt, loading_bar::LoadingBar, messages::tell, training_bar::TrainingBar};
+use crate::{
+    interrupt, loading_bar::LoadingBar, messages::tell, ticker::Ticker, training_bar::TrainingBar,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use millstream::{Event, PredictProgress, Progress, Watch};
 use std::{
     io::{IsTerminal, stderr},
-    sync::{Mutex, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// Where messages and bars go.
@@ -18,6 +20,8 @@ pub(crate) struct Display {
     bar: ProgressBar,
     terminal: bool,
     quiet: bool,
+    /// How wide it is; `None` to ask the terminal.
+    columns: Option<u16>,
 }
 
 impl Display {
@@ -25,7 +29,8 @@ impl Display {
         let terminal = stderr().is_terminal() && !quiet;
         let target =
             if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Display { bar: ProgressBar::with_draw_target(None, target), terminal, quiet }
+        let bar = ProgressBar::with_draw_target(None, target);
+        Display { bar, terminal, quiet, columns: None }
     }
 
     /// One line that stays.
@@ -44,17 +49,30 @@ impl Display {
 
     /// Shows here what happens.
     pub(crate) fn watch(&self) -> Watch {
-        let display = self.clone();
-        self.watch_as(&Watch::default().on_warning(move |line| display.warn(line)))
+        self.watch_anew(&Watch::default())
     }
 
     /// Shows here what happens, while warnings go where those of `watch` go.
     pub(crate) fn watch_as(&self, watch: &Watch) -> Watch {
-        let (display, bars) = (self.clone(), Mutex::new(Bars::on(self)));
+        let (display, bars) = (self.clone(), Arc::new(Mutex::new(Bars::on(self))));
+        let ticker = Mutex::new(None);
         watch.clone().on_event(move |event| {
-            // A panic elsewhere leaves bars as good as they were.
-            bars.lock().unwrap_or_else(PoisonError::into_inner).show(&display, event);
+            // Before the bars are locked: the ticker may be waiting for them.
+            if let Event::Ended = event {
+                drop(lock(&ticker).take());
+            }
+            lock(&bars).show(&display, event);
+            if let (Event::Running(_), true) = (event, display.has_bar()) {
+                let bars = Arc::clone(&bars);
+                *lock(&ticker) = Ticker::start(move || lock(&bars).tick());
+            }
         })
+    }
+
+    /// The same for one more run: what stops the others stops it, but its warnings are its own.
+    pub(crate) fn watch_anew(&self, watch: &Watch) -> Watch {
+        let display = self.clone();
+        self.watch_as(&watch.clone().on_warning(move |line| display.warn(line)))
     }
 
     fn predicting(&self, windows: u64, total: u64) {
@@ -71,6 +89,16 @@ impl Display {
     /// Whether anybody sees the bar.
     pub(crate) fn has_bar(&self) -> bool {
         self.terminal
+    }
+
+    /// Columns of the terminal.
+    pub(crate) fn columns(&self) -> usize {
+        let asked = || rustix::termios::tcgetwinsize(stderr()).map_or(0, |size| size.ws_col);
+        match self.columns.unwrap_or_else(asked) {
+            // Some terminals do not know.
+            0 => 80,
+            columns => columns.into(),
+        }
     }
 
     /// Seconds since the display was made.
@@ -122,6 +150,7 @@ impl Bars {
 
     fn show(&mut self, display: &Display, event: Event<'_>) {
         match event {
+            Event::Running(counters) => self.training.watch(counters.clone()),
             Event::Loading(progress) => self.loading.show(progress),
             // Not before: a run that finds no data leaves no folder.
             Event::Started(run) => display.say(&format!("run       {}", run.display())),
@@ -135,10 +164,24 @@ impl Bars {
             Event::Forecasting(PredictProgress::Forecast { windows, of }) => {
                 display.predicting(*windows, *of);
             }
+            Event::TimeIsUp => {
+                display.say("the time of --max-time is over: stopping at the next step");
+                interrupt::time_is_up();
+            }
             Event::Ended => display.done(),
             _ => {}
         }
     }
+
+    /// Draws what has come since.
+    fn tick(&mut self) {
+        self.training.tick(Instant::now());
+    }
+}
+
+/// A panic elsewhere leaves what is shown as good as it was.
+fn lock<T>(shown: &Mutex<T>) -> MutexGuard<'_, T> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn style(template: &str) -> ProgressStyle {
@@ -184,6 +227,10 @@ pub(crate) mod screen {
             Screen { columns, drawn: Arc::default() }
         }
 
+        pub(crate) fn columns(&self) -> u16 {
+            self.columns
+        }
+
         /// The line that was drawn last, without what pads it.
         pub(crate) fn last(&self) -> String {
             self.drawn.lock().unwrap().trim_end().to_owned()
@@ -192,9 +239,10 @@ pub(crate) mod screen {
 
     impl Display {
         pub(crate) fn on(screen: Screen) -> Self {
+            let columns = Some(screen.columns);
             let target = ProgressDrawTarget::term_like(Box::new(screen));
             let bar = ProgressBar::with_draw_target(None, target);
-            Display { bar, terminal: true, quiet: false }
+            Display { bar, terminal: true, quiet: false, columns }
         }
     }
 

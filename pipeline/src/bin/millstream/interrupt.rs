@@ -18,7 +18,7 @@ use std::{
     io::{self, PipeReader, Read},
     os::fd::{BorrowedFd, IntoRawFd},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicI32, Ordering},
     },
     thread,
@@ -33,6 +33,9 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Where the handler writes.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
+
+/// How it speaks, once signals are heard.
+static VOICE: OnceLock<Voice> = OnceLock::new();
 
 /// What is lost when the process ends now.
 static WORK: Mutex<Work> = Mutex::new(Work { is_under_way: false, new_run: None, words: None });
@@ -84,7 +87,7 @@ pub(crate) fn is_under_way() {
 
 /// Stops the lines of this handle at the first signal.
 pub(crate) fn on_interrupt(common: &Common, lines: StopHandle) -> Result<(), Error> {
-    let voice = Voice { json: common.json, quiet: common.quiet };
+    let voice = *VOICE.get_or_init(|| Voice { json: common.json, quiet: common.quiet });
     let listen = || {
         let signals = signals()?;
         let thread = thread::Builder::new().name("signals".to_owned());
@@ -124,6 +127,18 @@ fn stop(voice: Voice) {
     if !voice.quiet && work().is_under_way {
         tell("\nstopping at the next step (Ctrl-C again to stop at once, without saving)");
     }
+    end_if_nothing_is_lost(voice);
+}
+
+/// A line stops because its time is up: it has as long as one that a person stops.
+pub(crate) fn time_is_up() {
+    let Some(voice) = VOICE.get().copied() else { return };
+    let end = move || end_if_nothing_is_lost(voice);
+    drop(thread::Builder::new().name("stopping".to_owned()).spawn(end));
+}
+
+/// Ends the process where there is still nothing to save after a while.
+fn end_if_nothing_is_lost(voice: Voice) {
     thread::sleep(PATIENCE);
     let words = {
         let mut work = work();

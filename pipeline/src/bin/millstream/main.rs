@@ -8,6 +8,7 @@
 mod cli;
 mod display;
 mod doctor;
+mod duration;
 mod ending;
 mod export;
 mod import;
@@ -16,7 +17,9 @@ mod loading_bar;
 mod messages;
 mod outcome;
 mod predict;
+mod seeds;
 mod summary;
+mod ticker;
 mod trace;
 mod train;
 mod training_bar;

@@ -47,7 +47,11 @@ pub(crate) fn table(report: &Report) -> String {
     for warning in &report.warnings {
         line(&mut out, &format!("warning: {warning}"));
     }
-    line(&mut out, &format!("everything is in {}", report.run.display()));
+    if report.run.as_os_str().is_empty() {
+        line(&mut out, "this was only tried out: nothing was kept");
+    } else {
+        line(&mut out, &format!("everything is in {}", report.run.display()));
+    }
     out
 }
 
