@@ -28,8 +28,6 @@ lookback = 8
 epochs = 1
 batch_size = 64
 log_every = 5
-[train.model_options]
-hidden = 4
 [run]
 threads = 1
 "#;
@@ -52,6 +50,7 @@ use Seen::{Doctor, Elsewhere, Refused, Result as Other, Same};
 const GENERATE: &[&str] =
     &["source.kind=generate", r#"source.features=["*"]"#, "target.columns=[\"close_pct\"]"];
 const POSTGRES: &[&str] = &["source.kind=postgres", "source.table=t"];
+const TWO_TARGETS: &str = r#"target.columns=["close", "ret"]"#;
 const SERVER: &str = "needs a server: loader/tests/loader reads tables and queries with it";
 
 /// Key, settings that it needs, and how a change of it is seen.
@@ -125,7 +124,7 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("prefetch.device", &[], Refused("cuda:0", 4, "cuda:0")),
     ("prefetch.residency", &[], Same("ram", "auto is ram until there are more")),
     ("prefetch.depth", &[], Same("1", "changes speed and memory, not results")),
-    ("train.model", &[], Refused("transformer", 2, "is not one of: lstm")),
+    ("train.model", &[], Other("gru")),
     ("train.epochs", &[], Other("2")),
     ("train.batch_size", &[], Other("32")),
     ("train.learning_rate", &[], Other("0.01")),
@@ -140,6 +139,9 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("train.model_options.hidden", &[], Other("5")),
     ("train.model_options.layers", &[], Other("2")),
     ("train.model_options.dropout", &["train.model_options.layers=2"], Other("0.5")),
+    ("train.model_options.activation", &["train.model=mlp"], Other("relu")),
+    ("train.model_options.individual", &["train.model=nlinear", TWO_TARGETS], Other("true")),
+    ("train.model_options.kernel", &["train.model=dlinear"], Other("3")),
     ("run.dir", &[], Other("elsewhere")),
     ("run.threads", &[], Doctor("3")),
     ("run.normalize_threads", &[], Doctor("3")),
