@@ -36,7 +36,7 @@ impl Architecture for MeanOfLast {
         let bound = 1.0 / (shape.features as f32).sqrt();
         let size = [shape.labels(), shape.features];
         parameters.draw("head.weight", &size, bound, &mut random, on)?;
-        Ok(Box::new(Network { shape: *shape, rows: self.rows, parameters }))
+        Ok(Box::new(Network { shape: shape.clone(), rows: self.rows, parameters }))
     }
 }
 

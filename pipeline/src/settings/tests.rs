@@ -39,6 +39,20 @@ fn the_committed_file_is_exactly_the_defaults() {
 }
 
 #[test]
+fn the_committed_file_names_every_option_of_every_model() {
+    let file = include_str!("../../../pipeline.toml");
+    let (_, section) = file.split_once("[train.model_options]").unwrap();
+    let Some(shape::Shape::Section(options)) = shape::Shape::settings().at("train.model_options")
+    else {
+        panic!("the options are a section")
+    };
+    for (name, _) in options {
+        let named = section.lines().any(|line| line.starts_with(&format!("# {name} = ")));
+        assert!(named, "pipeline.toml does not name train.model_options.{name}");
+    }
+}
+
+#[test]
 fn the_committed_file_names_every_setting() {
     let file = include_str!("../../../pipeline.toml");
     let known = serde_json::to_value(Settings::default()).unwrap();

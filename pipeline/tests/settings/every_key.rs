@@ -56,6 +56,7 @@ const TRANSFORMER: &[&str] = &["train.model=transformer"];
 const SEGMENTS: &[&str] =
     &["train.model=transformer", "window.segment=sector", "train.model_options.segments=4"];
 const CHECKPOINT: &str = "changes memory and time, not results: model/tests/checkpoint_memory.rs";
+const TWO_TARGETS: &str = r#"target.columns=["close", "ret"]"#;
 const SERVER: &str = "needs a server: loader/tests/loader reads tables and queries with it";
 
 /// Key, settings that it needs, and how a change of it is seen.
@@ -129,7 +130,7 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("prefetch.device", &[], Refused("cuda:0", 4, "cuda:0")),
     ("prefetch.residency", &[], Same("ram", "auto is ram until there are more")),
     ("prefetch.depth", &[], Same("1", "changes speed and memory, not results")),
-    ("train.model", &[], Other("transformer")),
+    ("train.model", &[], Other("gru")),
     ("train.epochs", &[], Other("2")),
     ("train.batch_size", &[], Other("32")),
     ("train.learning_rate", &[], Other("0.01")),
@@ -163,6 +164,9 @@ const WALK: &[(&str, &[&str], Seen)] = &[
         &["train.model=script", "train.model_options.path=data.csv"],
         Refused("00", 2, "the file with checksum 00"),
     ),
+    ("train.model_options.activation", &["train.model=mlp"], Other("relu")),
+    ("train.model_options.individual", &["train.model=nlinear", TWO_TARGETS], Other("true")),
+    ("train.model_options.kernel", &["train.model=dlinear"], Other("3")),
     ("run.dir", &[], Other("elsewhere")),
     ("run.threads", &[], Doctor("3")),
     ("run.normalize_threads", &[], Doctor("3")),

@@ -52,11 +52,13 @@ enum Extreme {
 
 /// What a key takes, by its default; `None` for shares and flags.
 fn kind(key: &str) -> Option<Kind> {
-    // Options of models stand there as remarks.
-    let lines = include_str!("../../../pipeline.toml").lines();
-    let is_option = |l: &str| ["# lstm: ", "# transformer: "].iter().any(|of| l.contains(of));
-    let set = lines.map(|l| if is_option(l) { l.trim_start_matches("# ") } else { l });
-    let file: toml::Table = set.collect::<Vec<_>>().join("\n").parse().unwrap();
+    // The options of models stand there as remarks.
+    let file = include_str!("../../../pipeline.toml");
+    let (before, options) = file.split_once("[train.model_options]").unwrap();
+    let (options, after) = options.split_once("\n\n").unwrap();
+    let options = options.replace("\n# ", "\n");
+    let file: toml::Table =
+        format!("{before}[train.model_options]{options}\n\n{after}").parse().unwrap();
     let mut path = key.split('.');
     let first = file.get(path.next().unwrap());
     match path.try_fold(first?, |value, name| value.get(name)) {
