@@ -1,3 +1,5 @@
+//! Framing, names, going on, damage. What TensorBoard itself makes of a file is tested in `pipeline`.
+
 use super::*;
 use crate::event_messages::Content;
 

@@ -1,12 +1,28 @@
-//! The histogram of some numbers, as TensorBoard shows it.
+//! Histograms of weights, as TensorBoard shows them.
 
-use crate::event_messages::Histogram;
+use crate::event_messages::{Histogram, Value};
+use tch::{Kind, TchError, Tensor};
 
 /// As many buckets as TensorBoard's own summaries have.
 const BUCKETS: usize = 30;
 
+/// One of each tensor, which are on the host, by its name.
+///
+/// # Errors
+/// When libtorch fails.
+pub(crate) fn histograms(names: &[String], weights: &[Tensor]) -> Result<Vec<Value>, TchError> {
+    let mut shown = Vec::new();
+    for (name, weights) in names.iter().zip(weights) {
+        let mut numbers = vec![0.0_f32; weights.numel()];
+        weights.f_to_kind(Kind::Float)?.f_copy_data(&mut numbers, weights.numel())?;
+        let histogram = histogram(&numbers);
+        shown.extend(histogram.map(|it| Value::histogram(format!("weights/{name}"), it)));
+    }
+    Ok(shown)
+}
+
 /// Of numbers that are finite; of the others, and of none at all, there is nothing to show.
-pub(crate) fn histogram(numbers: &[f32]) -> Option<Histogram> {
+fn histogram(numbers: &[f32]) -> Option<Histogram> {
     let numbers = || numbers.iter().map(|&x| f64::from(x)).filter(|x| x.is_finite());
     let (min, max) = numbers().fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), x| {
         (f64::min(min, x), f64::max(max, x))

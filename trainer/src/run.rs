@@ -8,8 +8,7 @@ use crate::{
     checkpoint::{CheckpointKind, Checkpoints, Contents, SchemaFile},
     error::TrainError,
     event_file::{EventFile, epoch_figures, figures},
-    event_messages::Value,
-    histogram::histogram,
+    histogram::histograms,
     journal::{EpochLine, Journal},
     learner::{Group, Learner},
     pass::{Pass, PassResult},
@@ -21,7 +20,7 @@ use crate::{
 use millstream_data::{DeviceBatch, Phase, Plan, Tag};
 use millstream_model::{BatchTensors, Mode, ModelDescription, device};
 use std::{sync::Arc, time::Instant};
-use tch::{Kind, Tensor};
+use tch::Tensor;
 
 /// Who wants to know how the run goes.
 pub(crate) type Observer = dyn FnMut(&Progress);
@@ -280,18 +279,12 @@ impl Run {
     fn show_epoch(&mut self, line: &EpochLine) -> Result<(), TrainError> {
         let step = self.learner.optimizer.steps();
         self.events.add(step, epoch_figures(line))?;
-        let mut values = Vec::new();
-        if self.settings.histograms {
-            let parameters = self.learner.model.parameters();
-            let host = self.readback.tensors(&parameters.tensors)?;
-            for (name, weights) in parameters.names.iter().zip(&host) {
-                let mut numbers = vec![0.0_f32; weights.numel()];
-                weights.f_to_kind(Kind::Float)?.f_copy_data(&mut numbers, weights.numel())?;
-                let shown = histogram(&numbers);
-                values.extend(shown.map(|it| Value::histogram(format!("weights/{name}"), it)));
-            }
+        if !self.settings.histograms {
+            return Ok(());
         }
-        self.events.add(step, values)
+        let parameters = self.learner.model.parameters();
+        let weights = self.readback.tensors(&parameters.tensors)?;
+        self.events.add(step, histograms(&parameters.names, &weights)?)
     }
 
     /// Writes the state as these checkpoints.
