@@ -1,5 +1,5 @@
 // Operators over all parameters at once, which tch does not wrap: gradients taken from their
-// parameters, the norm of all of them, and libtorch's fused optimizers.
+// parameters, what clips them, and libtorch's fused optimizers.
 //
 // A list is an array of `at::Tensor *`, which is what tch calls a `C_tensor *`. A parameter whose
 // gradient is undefined had no part in the loss and is left out, as PyTorch does. Every function
@@ -11,10 +11,15 @@
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -55,6 +60,55 @@ std::vector<at::Tensor> with_gradients(List list, List gradients, std::size_t co
 
 std::optional<at::Tensor> optional(const at::Tensor *tensor) {
   return tensor == nullptr ? std::nullopt : std::make_optional(*tensor);
+}
+
+// The squares of so many values, added up in an order that depends on nothing else.
+double sum_of_squares(const float *values, std::int64_t count) {
+  // In parts small enough for 32 bits, and in lanes, so that a compiler can use wide registers.
+  constexpr std::int64_t part = 4096, lanes = 16;
+  double total = 0;
+  for (std::int64_t start = 0; start < count; start += part) {
+    const auto end = std::min(start + part, count);
+    float sums[lanes] = {};
+    auto at = start;
+    for (; at + lanes <= end; at += lanes) {
+      for (std::int64_t lane = 0; lane < lanes; lane++) {
+        sums[lane] += values[at + lane] * values[at + lane];
+      }
+    }
+    for (; at < end; at++) {
+      sums[0] += values[at] * values[at];
+    }
+    for (auto sum : sums) {
+      total += sum;
+    }
+  }
+  return total;
+}
+
+bool is_plain_memory(const at::Tensor &tensor) {
+  return tensor.is_cpu() && tensor.scalar_type() == at::kFloat &&
+         tensor.is_non_overlapping_and_dense();
+}
+
+// What gradients on the CPU are to be divided by: a loop of our own, as an operator for each of them
+// takes longer than its arithmetic.
+at::Tensor clipping_scale_on_cpu(const std::vector<at::Tensor> &gradients, double limit,
+                                 const at::Tensor *scale) {
+  double total = 0;
+  for (const auto &gradient : gradients) {
+    total += sum_of_squares(gradient.const_data_ptr<float>(), gradient.numel());
+  }
+  const double least = scale == nullptr ? 1.0 : *scale->const_data_ptr<float>();
+  const double over = std::sqrt(total) / limit;
+  // A norm that is no number stays none, as it does on a device.
+  return at::scalar_tensor(over < least ? least : over, at::kFloat);
+}
+
+at::Tensor clipping_scale_by_operators(const std::vector<at::Tensor> &gradients, double limit,
+                                       const at::Tensor *scale) {
+  auto over = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))).div_(limit);
+  return scale == nullptr ? over.clamp_min_(1) : at::maximum(over, *scale);
 }
 
 } // namespace
@@ -100,16 +154,20 @@ bool millstream_take_gradients(List parameters, std::size_t count, at::Tensor **
   });
 }
 
-// The 2-norm of all values of all gradients, as a new scalar tensor.
-at::Tensor *millstream_norm(List gradients, std::size_t count, char *message,
-                            std::size_t message_size) noexcept {
-  at::Tensor *norm = nullptr;
+// The larger of `scale`, which is 1 where it is null, and the 2-norm of all gradients together over
+// `limit`, as a new tensor.
+at::Tensor *millstream_clipping_scale(List gradients, std::size_t count, double limit,
+                                      const at::Tensor *scale, char *message,
+                                      std::size_t message_size) noexcept {
+  at::Tensor *by = nullptr;
   guarded(message, message_size, [&] {
-    auto norms = at::_foreach_norm(with_gradients(gradients, gradients, count));
-    norm = new at::Tensor(norms.size() == 1 ? std::move(norms[0])
-                                            : at::linalg_vector_norm(at::stack(norms)));
+    auto list = with_gradients(gradients, gradients, count);
+    const bool plain = std::all_of(list.begin(), list.end(), is_plain_memory) &&
+                       (scale == nullptr || is_plain_memory(*scale));
+    by = new at::Tensor(plain ? clipping_scale_on_cpu(list, limit, scale)
+                              : clipping_scale_by_operators(list, limit, scale));
   });
-  return norm;
+  return by;
 }
 
 // A step of Adam, or of AdamW where weight decay is decoupled. `steps` holds how many steps were

@@ -93,9 +93,11 @@ unsafe extern "C" {
         message: *mut c_char,
         message_size: usize,
     ) -> bool;
-    fn millstream_norm(
+    fn millstream_clipping_scale(
         gradients: CList,
         count: usize,
+        limit: f64,
+        scale: *const C_tensor,
         message: *mut c_char,
         message_size: usize,
     ) -> *mut C_tensor;
@@ -143,9 +145,12 @@ impl Message {
 
 impl Scaled<'_> {
     fn to_c(self) -> CScaled {
-        let pointer = |tensor: Option<&Tensor>| tensor.map_or(ptr::null(), Tensor::as_ptr);
         CScaled { scale: pointer(self.scale), found_inf: pointer(self.found_inf) }
     }
+}
+
+fn pointer(tensor: Option<&Tensor>) -> *const C_tensor {
+    tensor.map_or(ptr::null(), Tensor::as_ptr)
 }
 
 /// Takes the gradients of these parameters, which then have none: the next backward pass hands over
@@ -173,21 +178,34 @@ pub fn take_gradients(parameters: &[Tensor]) -> Result<Vec<Tensor>, TchError> {
     Ok(gradients.into_iter().map(|gradient| unsafe { Tensor::from_ptr(gradient) }).collect())
 }
 
-/// The 2-norm of all gradients together, as a scalar on their device.
+/// What `gradients` are to be divided by so that their norm, all of them together, is at most
+/// `limit`: one value on their device, at least 1. They may be `scale` times what they should be; it is
+/// then at least that.
 ///
 /// # Errors
-/// When libtorch fails, and when none of them is defined.
-pub fn norm(gradients: &[Tensor]) -> Result<Tensor, TchError> {
+/// When libtorch fails.
+pub fn clipping_scale(
+    gradients: &[Tensor],
+    limit: f64,
+    scale: Option<&Tensor>,
+) -> Result<Tensor, TchError> {
     let list: Vec<_> = gradients.iter().map(Tensor::as_ptr).collect();
     let mut message = Message::new();
-    // SAFETY: the list has its length, its tensors are borrowed for the call, and the message has
-    // its length.
-    let norm = unsafe {
-        millstream_norm(list.as_ptr(), list.len(), message.0.as_mut_ptr(), message.0.len())
+    // SAFETY: the list has its length, its tensors and the scale are borrowed for the call, and the
+    // message has its length.
+    let by = unsafe {
+        millstream_clipping_scale(
+            list.as_ptr(),
+            list.len(),
+            limit,
+            pointer(scale),
+            message.0.as_mut_ptr(),
+            message.0.len(),
+        )
     };
-    message.into_result(!norm.is_null())?;
+    message.into_result(!by.is_null())?;
     // SAFETY: a fresh `new at::Tensor`, which nobody else will free.
-    Ok(unsafe { Tensor::from_ptr(norm) })
+    Ok(unsafe { Tensor::from_ptr(by) })
 }
 
 /// A step of Adam for those parameters that are `chosen`. `steps` holds, as one 32-bit value on the
@@ -286,14 +304,52 @@ mod tests {
         parameter.sum(Kind::Float)
     }
 
+    /// What a scale does to gradients of 3, 0 and 4, in memory of each kind that there is.
+    fn check_clipped(limit: f64, scale: Option<f32>, expected: [f64; 3]) {
+        let times = f64::from(scale.unwrap_or(1.0));
+        let scale = scale.map(|scale| Tensor::from_slice(&[scale]));
+        // The second kind has gaps, so that libtorch's operators have to do it.
+        let gapped = Tensor::from_slice(&[3.0f32, 9.0, 0.0, 9.0]).view([2, 2]).select(1, 0);
+        for first in [Tensor::from_slice(&[3.0f32, 0.0]), gapped] {
+            let second = Tensor::from_slice(&[4.0f32]) * times;
+            // Multiplied in place, as the result of an operator would have no gaps.
+            let first = first.shallow_clone().g_mul_scalar_(times);
+            let list = [first.shallow_clone(), Tensor::new(), second.shallow_clone()];
+            let by = clipping_scale(&list, limit, scale.as_ref()).unwrap();
+            assert_eq!((by.numel(), by.kind()), (1, Kind::Float));
+            let found =
+                [first.double_value(&[0]), first.double_value(&[1]), second.double_value(&[0])]
+                    .map(|value| value / by.double_value(&[]));
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-5, "{found} is not {expected}");
+            }
+        }
+    }
+
     #[test]
-    fn the_norm_is_over_all_that_are_there() {
-        let gradients =
-            [Tensor::from_slice(&[3.0f32, 0.0]), Tensor::new(), Tensor::from_slice(&[4.0f32])];
-        assert_eq!(norm(&gradients).unwrap().double_value(&[]), 5.0);
-        assert_eq!(norm(&gradients[..1]).unwrap().double_value(&[]), 3.0);
-        let error = norm(&gradients[1..2]).unwrap_err();
-        assert!(!crate::reason(&error).is_empty());
+    fn the_norm_of_all_together_is_limited_and_small_gradients_are_left_alone() {
+        for scale in [None, Some(1.0), Some(0.25), Some(65536.0)] {
+            check_clipped(0.5, scale, [0.3, 0.0, 0.4]);
+            check_clipped(50.0, scale, [3.0, 0.0, 4.0]);
+        }
+        let zero = [Tensor::zeros([4], (Kind::Float, Device::Cpu))];
+        assert_eq!(clipping_scale(&zero, 0.5, None).unwrap().double_value(&[]), 1.0);
+    }
+
+    #[test]
+    fn the_norm_of_many_values_is_that_of_libtorch_and_none_stays_none() {
+        for count in [1, 15, 16, 17, 4095, 4096, 4097, 100_003] {
+            let values = Tensor::arange(count, (Kind::Float, Device::Cpu)).sin();
+            let expected = values.norm().double_value(&[]) / 1e-3;
+            let found = clipping_scale(&[values], 1e-3, None).unwrap().double_value(&[]);
+            assert!((found - expected.max(1.0)).abs() < 1e-5 * found, "{count}: {found}");
+        }
+        for (value, is_expected) in
+            [(f32::NAN, f64::is_nan as fn(f64) -> bool), (f32::INFINITY, f64::is_infinite)]
+        {
+            let found = clipping_scale(&[Tensor::from_slice(&[1.0, value])], 0.5, None).unwrap();
+            assert!(is_expected(found.double_value(&[])), "{value}");
+        }
     }
 
     #[test]

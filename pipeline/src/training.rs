@@ -223,10 +223,11 @@ impl Run {
         let Training { begun, settings, trial, .. } = training;
         let discarded = match new {
             Some(new) if trial.discard => Some(new),
-            new => {
-                new.map(RunDir::keep);
+            Some(new) => {
+                new.keep();
                 None
             }
+            None => None,
         };
         let (kind, interrupted) = (settings.target.kind, ending == Ending::Interrupted);
         let mut report = Report::new(run, interrupted, kind, report, stages);

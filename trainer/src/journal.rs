@@ -1,4 +1,6 @@
-//! `metrics.jsonl`: one JSON object per line, each on the disk before the run goes on.
+//! `metrics.jsonl`: one JSON object per line, on the disk before a checkpoint that counts on it. Until
+//! then the system may keep lines to itself: a run that goes on has no use for those after its
+//! checkpoint, and waiting for the disk at each takes as long as many steps of a small model.
 //!
 //! A checkpoint notes how long the journal was and its hash ([`Mark`]), so that a run which goes on
 //! knows what was written before that checkpoint, and whether it still is. What to do with a
@@ -128,7 +130,7 @@ impl Journal {
         Ok(Journal { file, bytes: kept.len() as u64, hash, path })
     }
 
-    /// Appends a line and waits until it is on the disk.
+    /// Appends a line.
     ///
     /// # Errors
     /// [`TrainError::Write`].
@@ -137,11 +139,19 @@ impl Journal {
         // One write: a reader never sees half a line.
         self.file
             .write_all(&text)
-            .and_then(|()| self.file.sync_data())
             .map_err(|source| TrainError::Write { path: self.path.clone(), source })?;
         self.bytes += text.len() as u64;
         self.hash.update(&text);
         Ok(())
+    }
+
+    /// Waits until all lines are on the disk.
+    ///
+    /// # Errors
+    /// [`TrainError::Write`].
+    pub(crate) fn sync(&self) -> Result<(), TrainError> {
+        let path = &self.path;
+        self.file.sync_data().map_err(|source| TrainError::Write { path: path.clone(), source })
     }
 
     /// What a checkpoint notes.

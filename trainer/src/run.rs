@@ -290,6 +290,7 @@ impl Run {
     /// Writes the state as these checkpoints.
     fn save(&mut self, order: &[CheckpointKind]) -> Result<(), TrainError> {
         self.events.sync()?;
+        self.journal.sync()?;
         let parameters = self.learner.model.parameters();
         let mut tensors: Vec<Tensor> =
             parameters.tensors.iter().map(Tensor::shallow_clone).collect();

@@ -235,6 +235,27 @@ mod tests {
             |s| s.weight_decay = Some(-1.0),
             "train.weight_decay is -1, but must be a number not below 0",
         );
+        let sgd = |s: &mut TrainSettings| s.optimizer = OptimizerKind::Sgd;
+        check(
+            |s| {
+                sgd(s);
+                s.momentum = 1.0;
+            },
+            "train.momentum is 1, but must be at least 0 and below 1",
+        );
+        check(
+            |s| {
+                sgd(s);
+                (s.momentum, s.nesterov) = (0.0, true);
+            },
+            "train.nesterov is true, but must be false where train.momentum is 0",
+        );
+        for schedule in [Schedule::Step, Schedule::Plateau] {
+            check(
+                |s| (s.schedule, s.rate_factor) = (schedule, 1.0),
+                "train.rate_factor is 1, but must be a number above 0 and below 1",
+            );
+        }
         check(
             |s| s.clip_norm = -0.5,
             "train.clip_norm is -0.5, but must be a number not below 0 (0 = no clipping)",
@@ -316,6 +337,18 @@ mod tests {
         let written = serde_json::to_value(&settings).unwrap();
         let expected = serde_json::json!({ "hidden": 8, "layers": 1, "dropout": 0.0 });
         assert_eq!(written["model_options"], expected);
+    }
+
+    #[test]
+    fn weight_decay_is_the_optimizers_own_unless_it_is_set() {
+        let check = |text: &str, expected: f64| {
+            let settings: TrainSettings = serde_json::from_str(text).unwrap();
+            assert_eq!(settings.decay(), expected, "{text}");
+            assert_eq!(serde_json::to_value(&settings).unwrap()["weight_decay"], expected);
+        };
+        check("{}", 0.01);
+        check(r#"{"optimizer":"adam"}"#, 0.0);
+        check(r#"{"optimizer":"sgd","weight_decay":0.1}"#, 0.1);
     }
 
     fn check_refused(text: &str, expected: &str) {

@@ -164,6 +164,14 @@ mod tests {
         check_setting(|s| s.schedule = Schedule::Constant, constant);
         check_setting(|s| s.loss = Loss::Mae, "train.loss was \"mse\" and is now \"mae\"");
         check_setting(|s| s.weight_decay = Some(0.0), "train.weight_decay was 0.01 and is now 0.0");
+        check_setting(|s| s.decay_all = true, "train.decay_all was false and is now true");
+        check_setting(|s| s.momentum = 0.5, "train.momentum was 0.9 and is now 0.5");
+        check_setting(|s| s.nesterov = true, "train.nesterov was false and is now true");
+        check_setting(|s| s.warmup = 3, "train.warmup was 0 and is now 3");
+        check_setting(|s| s.rate_factor = 0.1, "train.rate_factor was 0.5 and is now 0.1");
+        let three = 3.try_into().unwrap();
+        check_setting(|s| s.step_epochs = three, "train.step_epochs was 1 and is now 3");
+        check_setting(|s| s.patience = three, "train.patience was 2 and is now 3");
         check_setting(|s| s.clip_norm = 1.0, "train.clip_norm was 0.5 and is now 1.0");
         let four = 4.try_into().unwrap();
         check_setting(|s| s.batch_size = four, "train.batch_size was 256 and is now 4");
@@ -187,6 +195,7 @@ mod tests {
         let mut given = TrainSettings { log_every: 1.try_into().unwrap(), ..saved.clone() };
         given.histograms = true;
         given.model_options = given.model_options.with_defaults(given.model);
+        given.weight_decay = Some(given.decay());
         Unchanged { path: Path::new("r") }.settings(&saved, &given).unwrap();
     }
 

@@ -193,6 +193,25 @@ fn what_changes_a_run_is_known() {
     assert_eq!(settings.source.url.as_deref(), Some("postgres://me:s3cr@host/db"));
 }
 
+/// Every parameter decayed in runs of before there was a choice.
+#[test]
+fn what_a_run_of_before_does_not_say_was_as_it_was_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    let text = read("", &[], &[]).unwrap().to_toml();
+    let check = |text: &str, decay_all: bool| {
+        std::fs::write(&file, text).unwrap();
+        let (settings, changes) = Settings::read_run(&file, [], &[]).unwrap();
+        assert_eq!((settings.train.decay_all, changes.len()), (decay_all, 0));
+        assert_eq!(Settings::of_run_alone(&file).unwrap().train.decay_all, decay_all);
+    };
+    check(&text, false);
+    let old: Vec<&str> = text.lines().filter(|line| !line.starts_with("decay_all")).collect();
+    check(&old.join("\n"), true);
+    let (_, changes) = Settings::read_run(&file, [], &words(&["train.decay_all=false"])).unwrap();
+    assert_eq!(changes[0].to_string(), "--set would change train.decay_all from true to false");
+}
+
 #[test]
 fn a_missing_file_is_named() {
     let error = Settings::read(Some(Path::new("no-such.toml")), [], &[]).unwrap_err();

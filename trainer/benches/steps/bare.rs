@@ -40,7 +40,7 @@ pub(crate) fn run(work: &Work, first: &[(String, Tensor)]) -> Result<Run, Failur
         losses.push(loss.detach());
 
         let mut gradients = fused::take_gradients(&weights)?;
-        clip(&mut gradients, settings.clip_norm)?;
+        clip(&mut gradients, settings.clip_norm);
         let done = index as f64 / work.steps() as f64;
         let rate = settings.learning_rate * 0.5 * (1.0 + (PI * done).cos());
         optimizer.step(&weights, &gradients, rate)
@@ -64,12 +64,12 @@ fn states(work: &Work) -> Vec<Tensor> {
     (0..2).map(|_| Tensor::zeros(shape, (Kind::Float, Device::Cpu))).collect()
 }
 
-fn clip(gradients: &mut [Tensor], limit: f64) -> Result<(), Failure> {
-    let factor = limit / (fused::norm(gradients)?.double_value(&[]) + 1e-6);
+fn clip(gradients: &mut [Tensor], limit: f64) {
+    let norms: Vec<Tensor> = gradients.iter().map(Tensor::norm).collect();
+    let factor = limit / (Tensor::stack(&norms, 0).norm().double_value(&[]) + 1e-6);
     if factor < 1.0 {
         gradients.iter_mut().for_each(|gradient| *gradient *= factor);
     }
-    Ok(())
 }
 
 struct AdamW {

@@ -104,10 +104,14 @@ impl Work {
         settings.epochs = 1;
         settings.batch_size =
             NonZeroUsize::new(layout.batch_size).expect("no layout is without windows");
-        if let Network::Lstm(hidden) = kind.network() {
-            let mut model = LstmOptions::default();
-            model.hidden = hidden;
-            settings.model_options = ModelOptions::of(&model);
+        match kind.network() {
+            Network::Lstm(hidden) => {
+                let mut model = LstmOptions::default();
+                model.hidden = hidden;
+                settings.model_options = ModelOptions::of(&model);
+            }
+            // Thousands of inputs that all move by the rate overshoot, and then a last bit grows.
+            Network::Linear => settings.learning_rate = 1e-5,
         }
         let plan = Arc::new(plan(&layout, timed_steps + 2));
         let mut filled: [BatchSlot; SLOTS] = std::array::from_fn(|slot| fill(layout, slot, &plan));
