@@ -134,7 +134,8 @@ impl TrainingBar {
     fn trainer(&self) -> Trainer {
         let report = self.counters.as_ref().and_then(|counters| counters.reports().pop());
         // Before the line runs, the last stage is another.
-        report.filter(|report| report.name == "trainer").map_or_else(Trainer::default, Trainer::of)
+        let trainer = report.filter(|report| report.name == "trainer");
+        trainer.as_ref().map_or_else(Trainer::default, Trainer::of)
     }
 
     fn turn_to(&mut self, shows: Shows, total: u64) {
@@ -193,7 +194,7 @@ impl TrainingBar {
 }
 
 impl Trainer {
-    fn of(report: StageReport) -> Self {
+    fn of(report: &StageReport) -> Self {
         // Before the second batch there is nothing to judge by.
         let wait = (report.items > 1).then(|| report.wait_share());
         Trainer { windows: report.rows, wait }
@@ -344,8 +345,8 @@ mod tests {
             wait_in_s: 1.0,
             wait_out_s: 0.0,
         };
-        assert_eq!(Trainer::of(report(1)).wait, None);
-        let trainer = Trainer::of(report(2));
+        assert_eq!(Trainer::of(&report(1)).wait, None);
+        let trainer = Trainer::of(&report(2));
         assert_eq!((trainer.windows, trainer.wait), (128, Some(0.25)));
     }
 
