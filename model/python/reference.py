@@ -139,12 +139,53 @@ class Dlinear(nn.Module):
         return (seasonal + apply_maps(self.Linear_Trend, trend)).permute(0, 2, 1)
 
 
+class Transformer(nn.Module):
+    def __init__(
+        self, shape, width, layers, heads, feedforward, dropout, segments, checkpoint=False
+    ):
+        super().__init__()
+        self.embed = nn.Linear(shape.inputs, width)
+        self.positions = nn.Embedding(shape.lookback, width)
+        if segments > 0:
+            self.segments = nn.Embedding(segments, width)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                width, heads, feedforward, dropout, "gelu", batch_first=True, norm_first=True
+            )
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, shape.horizon * shape.targets)
+        self.shape = shape
+
+    def forward(self, values, lengths=None, mask=None, segments=None):
+        rows, lookback = values.shape[:2]
+        last = torch.full((rows, 1), lookback - 1)
+        first = torch.zeros_like(last)
+        if self.shape.padding == "right":
+            last = lengths.long().view(-1, 1) - 1
+        elif self.shape.padding == "left":
+            first = lookback - lengths.long().view(-1, 1)
+        places = torch.arange(lookback).expand(rows, -1)
+        padded = (places < first) | (places > last)
+        # The last real row has the last position.
+        positions = places - last + self.shape.lookback - 1
+        x = self.embed(values) + self.positions(positions.clamp(max=self.shape.lookback - 1))
+        if segments is not None:
+            x = x + self.segments(segments.long())
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=None if self.shape.padding == "none" else padded)
+        x = self.norm(x[torch.arange(rows), last.squeeze(1)])
+        return self.head(x).view(-1, self.shape.horizon, self.shape.targets)
+
+
 MODELS = {
     "lstm": Lstm,
     "gru": Gru,
     "mlp": Mlp,
     "nlinear": Nlinear,
     "dlinear": Dlinear,
+    "transformer": Transformer,
 }
 
 

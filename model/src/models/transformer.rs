@@ -257,7 +257,7 @@ impl Transformer {
         };
         let rows = values.f_linear(&weights[0], Some(&weights[1]))?;
         let mut rows = rows.f_add(&self.positions(&inputs.values, padded)?)?;
-        if let (Some(segments), true) = (&inputs.segments, self.options.segments > 0) {
+        if let Some(segments) = &inputs.segments {
             let segments = segments.f_to_kind(Kind::Int64)?;
             let segments = Tensor::f_embedding(&weights[3], &segments, -1, false, false)?;
             rows = rows.f_add_(&segments)?;
@@ -299,8 +299,8 @@ impl Model for Transformer {
     /// Where windows are padded it looks at the mask, and where there is none at the lengths.
     fn forward(&self, inputs: &Inputs, mode: Mode) -> Result<Tensor, ModelError> {
         let TransformerOptions { layers, heads, dropout, segments, checkpoint, .. } = self.options;
-        if segments > 0 && inputs.segments.is_none() {
-            self.options.check_segments(0)?;
+        if inputs.segments.is_some() != (segments > 0) {
+            self.options.check_segments(usize::from(inputs.segments.is_some()))?;
         }
         let train = mode == Mode::Train;
         let padded = self.padded(inputs)?;

@@ -285,6 +285,9 @@ fn segments_that_there_is_no_room_for_are_refused() {
     let text = model.forward(&inputs, Mode::Evaluate).unwrap_err().to_string();
     assert!(text.starts_with("libtorch: index out of range"), "{text}");
     assert!(model.forward(&unpadded(&values(2)), Mode::Evaluate).is_err());
+    // Segments that would not be looked at, too.
+    let none = self::model(options(1), Padding::None);
+    assert!(none.forward(&inputs, Mode::Evaluate).is_err());
 }
 
 #[test]
