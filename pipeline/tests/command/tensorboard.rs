@@ -15,7 +15,7 @@ use std::{
 
 fn check(run: &Path) {
     let Some(python) = python() else { return };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/tensorboard.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/read_events.py");
     let output = Command::new(python).arg(script).arg(run).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

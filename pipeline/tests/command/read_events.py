@@ -1,6 +1,6 @@
 """Reads a run's event files with TensorBoard and holds every value against the run's other files.
 
-usage: tensorboard.py RUN
+usage: read_events.py RUN
 """
 
 import json
