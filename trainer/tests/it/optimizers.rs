@@ -30,6 +30,16 @@ fn weights(run: &Path) -> Vec<(String, Tensor)> {
     weights
 }
 
+/// Of a difference of weights that of those that have a gradient. Attention does not change with the bias of
+/// its keys, the second third of three: the gradient is what rounding leaves, and Adam makes steps of it.
+fn learned(name: &str, difference: &Tensor) -> Tensor {
+    if !name.ends_with("in_proj_bias") {
+        return difference.shallow_clone();
+    }
+    let third = difference.size()[0] / 3;
+    Tensor::cat(&[difference.narrow(0, 0, third), difference.narrow(0, 2 * third, third)], 0)
+}
+
 #[test]
 fn four_batches_of_64_are_one_of_256_for_every_model_and_optimizer() {
     for (model, model_options) in models() {
@@ -51,7 +61,7 @@ fn four_batches_of_64_are_one_of_256_for_every_model_and_optimizer() {
             let ((big, one), (small, many)) = (trained(256, 1), trained(64, 4));
             assert_eq!((big.steps, small.steps), (6, 6));
             for ((name, a), (_, b)) in one.iter().zip(&many) {
-                let difference = (a - b).abs().max().double_value(&[]);
+                let difference = learned(name, &(a - b)).abs().max().double_value(&[]);
                 let what = format!("{model:?} by {optimizer:?}: {name}");
                 assert!(difference < 1e-6, "{what} differs by {difference}");
             }

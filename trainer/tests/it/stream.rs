@@ -65,7 +65,7 @@ impl Stream {
         epochs: u32,
         [train, validation, test]: [u64; 3],
     ) -> Self {
-        let (features, targets) = (vec!["a".into(), "b".into(), "c".into()], vec!["y".into()]);
+        let (features, targets) = (vec!["a".into(), "b".into(), "y".into()], vec!["y".into()]);
         let scaled = |name: &String| ColumnScaling::affine(name.clone(), 0.0, 2.0, 0.0);
         let scaling = Scaling {
             method: "zscore".into(),
