@@ -19,7 +19,7 @@ const GUIDE: &str = "CONTRIBUTING.md";
 
 /// A run with all of them but the sink …
 const TRAIN: &str = "train --quiet --set source.kind=ramp --set scale.method=maxabs \
-                     --set train.model=mean_pool --set train.optimizer=sgd --set train.epochs=1";
+                     --set train.model=mean_pool --set train.optimizer=sign --set train.epochs=1";
 
 /// … and its forecasts.
 const PREDICT: &str = "predict --quiet --output forecasts.jsonl";
