@@ -163,7 +163,7 @@ fn a_run_whose_time_is_up_is_saved_or_leaves_nothing() {
 
     let mut long = settings(folder.path());
     long.train.epochs = 100_000;
-    trial.max_time = Some(std::time::Duration::from_secs(2));
+    trial.max_time = Some(std::time::Duration::from_secs(3));
     let training = Training::new(long).unwrap().trying(trial).unwrap();
     let report = training.start().unwrap().train(&Watch::default()).unwrap().into_report();
     assert!(report.interrupted && report.steps > 0, "{report:?}");

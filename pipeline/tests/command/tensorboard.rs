@@ -73,5 +73,6 @@ fn what_a_killed_run_showed_after_its_checkpoint_is_gone() {
     let mut files = event_files(&run);
     files.sort();
     let after = std::fs::read(&files[0]).unwrap();
-    assert!(after.len() < before.len() && before.starts_with(&after), "it was cut");
+    // The kill may have come right after a checkpoint: then there was nothing to take back.
+    assert!(!after.is_empty() && before.starts_with(&after), "it was cut, and no more");
 }

@@ -73,9 +73,9 @@ fn what_a_killed_fast_run_left_is_removed_by_the_next_run() {
 #[test]
 fn a_limited_run_is_marked_and_keeps_its_limit() {
     let bench = Bench::new(SMALL);
-    let limited = ["--limit-batches", "3", "--set", "train.epochs=400"];
+    let limited = ["--limit-batches", "3", "--set", "train.epochs=60"];
     let whole = bench.json(&[&["train", "--json"], &limited[..]].concat());
-    assert_eq!((&whole["steps"], &whole["limit"]["batches"]), (&1200.into(), &3.into()));
+    assert_eq!((&whole["steps"], &whole["limit"]["batches"]), (&180.into(), &3.into()));
     assert!(warned(&whole, "limited to 3 batches of each pass"), "{whole}");
     let run = bench.path(whole["run"].as_str().unwrap());
     let kept = std::fs::read_to_string(run.join("warnings.txt")).unwrap();
@@ -189,7 +189,7 @@ fn seeds_that_are_stopped_are_counted_as_far_as_they_came() {
 #[test]
 fn when_its_time_is_up_a_run_is_saved_and_goes_on() {
     let bench = Bench::new(SMALL);
-    let args = ["train", "--json", "--max-time", "3s", "--set", &epochs()];
+    let args = ["train", "--json", "--max-time", "6s", "--set", &epochs()];
     let output = bench.run(&args);
     assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
     assert!(stderr(&output).contains("the time of --max-time is over"), "{}", stderr(&output));
@@ -202,7 +202,7 @@ fn when_its_time_is_up_a_run_is_saved_and_goes_on() {
     let steps = result["steps"].as_u64().unwrap();
     // For as long again, no more.
     let run = hint.rsplit(' ').next().unwrap();
-    let output = bench.run(&["train", "--json", "--resume", run, "--max-time", "3s"]);
+    let output = bench.run(&["train", "--json", "--resume", run, "--max-time", "6s"]);
     assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
     let stdout = String::from_utf8(output.stdout).unwrap();
     let result: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
