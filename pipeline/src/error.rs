@@ -8,7 +8,7 @@ use millstream_predictor::PredictError;
 use millstream_prefetch::{CudaError, DeviceError, NoRoom};
 use millstream_stage::PipelineError;
 use millstream_trainer::TrainError;
-use std::{error::Error as StdError, fmt};
+use std::{error::Error as StdError, fmt, io};
 
 /// What kind of thing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,6 +181,10 @@ fn predict_kind(error: &PredictError) -> ErrorKind {
     match error {
         PredictError::Model(error) => model_kind(error),
         PredictError::NotAFile { .. } | PredictError::TwoColumns(_) => ErrorKind::Settings,
+        // A folder that is not there was misspelt.
+        PredictError::Write { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            ErrorKind::Settings
+        }
         PredictError::WrongData { .. } => ErrorKind::Data,
         _ => ErrorKind::Other,
     }

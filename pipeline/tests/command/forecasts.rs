@@ -19,6 +19,14 @@ fn a_table_with_other_times_is_refused() {
 }
 
 #[test]
+fn a_folder_of_the_output_that_is_not_there_is_an_error_of_usage() {
+    let bench = Bench::with_csv(6, 80, "");
+    bench.json(&["train", "--json"]);
+    let output = bench.run(&["predict", "--output", "nowhere/forecasts.csv"]);
+    check_fails(&output, 2, &["nowhere/forecasts.csv"]);
+}
+
+#[test]
 fn a_cross_section_is_that_of_all_series() {
     let bench = Bench::with_csv(8, 80, "[scale]\ncross_section = \"rank\"\n");
     bench.json(&["train", "--json"]);
