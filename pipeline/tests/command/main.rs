@@ -11,6 +11,7 @@ mod forecasts;
 mod interrupts;
 mod line;
 mod locked;
+mod models;
 mod running;
 mod secrets;
 mod signals;
