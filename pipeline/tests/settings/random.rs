@@ -9,7 +9,7 @@
 use crate::{
     every_key::{self, SMALL},
     keys,
-    place::{Place, Ran},
+    work_folder::{Ran, WorkFolder},
 };
 use rand_chacha::{
     ChaCha8Rng,
@@ -269,11 +269,11 @@ impl Case {
 
     /// Trains, and forecasts if that went well; says what went wrong, or how it ended.
     fn run(&self) -> Result<Vec<String>, String> {
-        let place = Place::new(&self.file);
+        let work = WorkFolder::new(&self.file);
         let variables: Vec<(&str, &str)> =
             self.variables.iter().map(|(name, value)| (&**name, &**value)).collect();
         let run = |args: &[String]| {
-            let ran = place.run_with(args, &variables)?;
+            let ran = work.run_with(args, &variables)?;
             let end = ending(&ran).map_err(|why| format!("{why}\n{args:?}\n{}", ran.stderr))?;
             Ok::<_, String>((ran, end))
         };
@@ -286,7 +286,7 @@ impl Case {
             let args: Vec<String> = output.into_iter().chain(from).map(str::to_owned).collect();
             let (predicted, end) = run(&args)?;
             if predicted.code == Some(0) {
-                finite_forecasts(&std::fs::read_to_string(place.path().join("out.csv")).unwrap())?;
+                finite_forecasts(&std::fs::read_to_string(work.path().join("out.csv")).unwrap())?;
             }
             ends.push(end);
         }
