@@ -19,14 +19,14 @@ const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
 /// The columns of a table of forecasts.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct ForecastTable {
     schema: Arc<Schema>,
     with_series: bool,
     time_kind: TimeKind,
     horizon: usize,
 }
 
-impl Table {
+impl ForecastTable {
     /// # Errors
     /// [`PredictError::TwoColumns`] when the names clash.
     pub(crate) fn new(contract: &Contract) -> Result<Self, PredictError> {
@@ -46,7 +46,7 @@ impl Table {
             fields.push(Field::new(target.forecast, DataType::Float32, false));
             fields.push(Field::new(target.outcome, DataType::Float32, true));
         }
-        Ok(Table {
+        Ok(ForecastTable {
             with_series: schema.series_column.is_some(),
             time_kind: schema.time_kind,
             horizon: schema.horizon,
@@ -137,7 +137,7 @@ mod tests {
         };
         let model = ModelDescription { kind: "lstm".into(), options: Value::Null };
         let contract = Contract { schema, scaling: Scaling::default(), model };
-        let error = Table::new(&contract).unwrap_err().to_string();
+        let error = ForecastTable::new(&contract).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 
