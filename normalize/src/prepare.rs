@@ -11,11 +11,12 @@ use crate::{
     forecasts::{Forecasts, set_test_part, without_own_scale},
     panel_rows,
     passes::{Course, Passes, TrainPasses},
+    purpose::{PredictPurpose, Purpose, TrainPurpose},
     room::Copied,
     rows::ScaledRows,
     settings::{ShortSeries, SplitSettings, WindowOrder, WindowSettings},
     split::{Split, SplitPart, distinct_times},
-    stage::{NormalizeSettings, Purpose},
+    stage::NormalizeSettings,
     windows::{LeftOut, WindowIndex, WindowShape},
 };
 use millstream_data::{BatchLayout, Panel, Plan, WindowCounts};
@@ -46,12 +47,13 @@ impl Prepared {
             return Err(NormalizeError::EmptyPanel);
         }
         match &settings.purpose {
-            Purpose::Train { split, epochs, seed, resume } => {
+            Purpose::Train(TrainPurpose { split, epochs, seed, resume }) => {
                 let (epochs, limit) = (*epochs, settings.limit);
                 let course = Course { epochs, seed: *seed, resume: *resume, limit };
                 Prepared::to_train(panel, settings, split, course, is_called_off)
             }
-            Purpose::Predict { schema, scaling, times, series } => {
+            Purpose::Predict(predict) => {
+                let PredictPurpose { schema, scaling, times, series } = &**predict;
                 let forecasts = Forecasts { schema, scaling, times: *times, series };
                 Prepared::to_predict(panel, settings, &forecasts, is_called_off)
             }

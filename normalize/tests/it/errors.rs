@@ -8,7 +8,7 @@ use crate::{
 };
 use millstream_data::{CrossSection, Reference, TargetKind};
 use millstream_normalize::{
-    ForecastTimes, NormalizeError, NormalizeSettings, Purpose, Rank, ScaleGroup, ScaleMethod,
+    NormalizeError, NormalizeSettings, PredictPurpose, Purpose, Rank, ScaleGroup, ScaleMethod,
     SplitBy, SplitSettings, WindowOrder,
 };
 
@@ -38,8 +38,8 @@ fn check_accepted(change: impl FnOnce(&mut NormalizeSettings)) {
 }
 
 fn split(settings: &mut NormalizeSettings) -> &mut SplitSettings {
-    let Purpose::Train { split, .. } = &mut settings.purpose else { panic!("not for training") };
-    split
+    let Purpose::Train(train) = &mut settings.purpose else { panic!("not for training") };
+    &mut train.split
 }
 
 #[test]
@@ -339,13 +339,8 @@ fn a_panel_without_what_the_model_was_trained_on() {
         stream(&table(), changed(|s| s.fit.scale.reference = Reference::Column("c1".into())));
     let plan = trained.unwrap().plan.unwrap();
     let predict = |table: &Table| {
-        let purpose = Purpose::Predict {
-            schema: Box::new(plan.schema.clone()),
-            scaling: plan.scaling.clone(),
-            times: ForecastTimes::TestPart,
-            series: Vec::new(),
-        };
-        refusal(table, settings(purpose))
+        let purpose = PredictPurpose::new(plan.schema.clone(), plan.scaling.clone());
+        refusal(table, settings(purpose.into()))
     };
     let mut renamed = table();
     renamed.columns[0] = "c9".into();
@@ -355,14 +350,9 @@ fn a_panel_without_what_the_model_was_trained_on() {
     let mut plan = (*plan).clone();
     plan.scaling.features.truncate(1);
     plan.schema.features.truncate(1);
-    let purpose = Purpose::Predict {
-        schema: Box::new(plan.schema.clone()),
-        scaling: plan.scaling.clone(),
-        times: ForecastTimes::TestPart,
-        series: Vec::new(),
-    };
+    let purpose = PredictPurpose::new(plan.schema.clone(), plan.scaling.clone());
     let mut renamed = table();
     renamed.columns[1] = "c9".into();
-    let text = refusal(&renamed, settings(purpose));
+    let text = refusal(&renamed, settings(purpose.into()));
     assert!(text.contains("trained on column \"c1\", which the data does not have"), "{text}");
 }

@@ -9,7 +9,8 @@ use crate::{
 };
 use millstream_data::{ColumnKind, CrossSection, Phase, Plan, TimeKind};
 use millstream_normalize::{
-    ForecastTimes, NormalizeSettings, Purpose, Span, Split, SplitBy, SplitSettings,
+    ForecastTimes, NormalizeSettings, PredictPurpose, Purpose, Span, Split, SplitBy, SplitSettings,
+    TrainPurpose,
 };
 use proptest::prelude::*;
 
@@ -28,16 +29,14 @@ fn trained(change: impl FnOnce(&mut NormalizeSettings)) -> Plan {
 }
 
 fn split(split: SplitSettings) -> Purpose {
-    Purpose::Train { split, epochs: 1, seed: 1, resume: None }
+    TrainPurpose { split, seed: 1, ..TrainPurpose::default() }.into()
 }
 
 fn forecast(plan: &Plan, times: ForecastTimes, series: &[&str]) -> NormalizeSettings {
-    settings(Purpose::Predict {
-        schema: Box::new(plan.schema.clone()),
-        scaling: plan.scaling.clone(),
-        times,
-        series: series.iter().map(|&name| name.to_owned()).collect(),
-    })
+    let mut predict = PredictPurpose::new(plan.schema.clone(), plan.scaling.clone());
+    predict.times = times;
+    predict.series = series.iter().map(|&name| name.to_owned()).collect();
+    settings(predict.into())
 }
 
 /// (series, time) of all forecasts.
