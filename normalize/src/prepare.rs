@@ -89,8 +89,9 @@ impl Prepared {
             return Ok(None);
         }
         let shape = WindowShape::of(&schema, &wanted.window);
-        let all = [split.train().part(), &split.validation, &split.test];
-        let indexes = all.map(|part| WindowIndex::labelled(&rows, shape, part));
+        let judged = |part| WindowIndex::labelled(&rows, shape.without_stride(), part);
+        let train = WindowIndex::labelled(&rows, shape, split.train().part());
+        let indexes = [train, judged(&split.validation), judged(&split.test)];
         let windows = counts(&rows, shape, &split, &indexes);
         if windows.train == 0 {
             let left_out = indexes[0].left_out();

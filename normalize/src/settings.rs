@@ -28,7 +28,8 @@ pub struct WindowSettings {
     pub lookback: NonZeroUsize,
     /// Steps forecast: t+1 … t+horizon.
     pub horizon: NonZeroUsize,
-    /// Rows between the starts of two windows of a series.
+    /// Rows between the starts of two windows of a series to learn from. Every window is validated,
+    /// tested and forecast.
     pub stride: NonZeroUsize,
     /// What happens where a series has fewer rows than `lookback`.
     pub short: ShortSeries,

@@ -24,7 +24,7 @@ pub struct WindowShape {
     pub min_rows: usize,
     /// Steps forecast.
     pub horizon: usize,
-    /// Rows between two windows.
+    /// Rows between two windows to learn from; what is forecast is every window.
     pub stride: usize,
 }
 
@@ -38,6 +38,12 @@ impl WindowShape {
             horizon: schema.horizon,
             stride: window.stride.get(),
         }
+    }
+
+    /// The same windows, every one of them: what a model is judged by.
+    #[must_use]
+    pub fn without_stride(self) -> Self {
+        WindowShape { stride: 1, ..self }
     }
 }
 
@@ -101,7 +107,8 @@ pub struct WindowIndex {
 }
 
 impl WindowIndex {
-    /// Every window whose targets all lie in `part` and are all known.
+    /// Every window, of each series every `stride`-th, whose targets all lie in `part` and are all
+    /// known.
     #[must_use]
     pub fn labelled(rows: &ScaledRows, shape: WindowShape, part: &SplitPart) -> Self {
         let mut index = WindowIndex::empty(shape);
@@ -121,7 +128,7 @@ impl WindowIndex {
 
     /// Every window that forecasts into `part`, whether or not its outcome is known: the labelled
     /// windows of the part and, where the part goes on as far as the data does, those whose targets
-    /// are still to come. A series that ended before the part has none.
+    /// are still to come. A series that ended before the part has none. None is left out by a stride.
     #[must_use]
     pub fn forecastable(rows: &ScaledRows, shape: WindowShape, part: &SplitPart) -> Self {
         let mut index = WindowIndex::empty(shape);
@@ -143,13 +150,13 @@ impl WindowIndex {
                 after.saturating_sub(shape.horizon)
             };
             let first = (series.start + shape.min_rows).max(first_target) - 1;
-            index.add(&rows.validity, *series, (first..end).step_by(shape.stride), false);
+            index.add(&rows.validity, *series, first..end, false);
         }
         index
     }
 
     /// Every window whose last row lies in `part`: a forecast made then, whether or not its outcome
-    /// is known.
+    /// is known. None is left out by a stride.
     #[must_use]
     pub fn made_in(rows: &ScaledRows, shape: WindowShape, part: &SplitPart) -> Self {
         let mut index = WindowIndex::empty(shape);
@@ -158,8 +165,7 @@ impl WindowIndex {
             let own = &rows.times()[series.start..series.end];
             let row = |time: i64| series.start + own.partition_point(|&other| other < time);
             let first = (series.start + shape.min_rows - 1).max(row(from));
-            let ends = (first..row(until)).step_by(shape.stride);
-            index.add(&rows.validity, *series, ends, false);
+            index.add(&rows.validity, *series, first..row(until), false);
         }
         index
     }

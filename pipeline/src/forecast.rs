@@ -244,7 +244,7 @@ impl fmt::Debug for Forecast {
 fn is_of_the_model(change: &Override) -> bool {
     let key = change.key.as_str();
     let free = ["source.", "prefetch.", "run."].iter().any(|section| key.starts_with(section));
-    let free = free || ["window.stride", "train.batch_size"].contains(&key);
+    let free = free || key == "train.batch_size";
     !free || key == "source.features"
 }
 

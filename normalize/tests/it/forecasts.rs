@@ -92,6 +92,27 @@ fn a_span_of_times_counts_when_a_forecast_is_made() {
     assert_eq!(made(&found), [(1, 10), (1, 11), (1, 12), (3, 10), (3, 11), (3, 12)]);
 }
 
+/// Counted from the first time that is asked for, a stride would leave the newest forecast out.
+#[test]
+fn a_stride_leaves_out_no_forecast() {
+    let strided = |wanted: &mut NormalizeSettings| wanted.fit.window.stride = size(3);
+    let (plan, every) = (trained(strided), trained(|_| ()));
+    assert_eq!(plan.windows.train, every.windows.train.div_ceil(3));
+    let judged = |plan: &Plan| (plan.windows.validation, plan.windows.test);
+    assert_eq!(judged(&plan), judged(&every));
+    let made = |times: ForecastTimes| {
+        let mut wanted = forecast(&plan, times, &["s0"]);
+        strided(&mut wanted);
+        made(&stream(&table(), wanted).unwrap())
+    };
+    let times = |from: i64, until: i64| (from..until).map(|time| (0, time)).collect::<Vec<_>>();
+    assert_eq!(made(ForecastTimes::TestPart), times(33, 40));
+    for from in 30..33 {
+        let span = Span { from, until: i64::MAX };
+        assert_eq!(made(ForecastTimes::MadeIn(span)), times(from, 40));
+    }
+}
+
 #[test]
 fn a_cross_section_is_over_all_series_whichever_are_forecast() {
     let plan = trained(|s| s.fit.scale.cross_section = CrossSection::Rank);

@@ -373,7 +373,7 @@ impl<'a> Model<'a> {
                 (0..self.horizon()).map(|k| self.outcome_time(series, cut.last, k)).collect()
             };
             let all = self.cuts(series).into_iter().filter_map(|cut| targets(&cut));
-            for targets in all.step_by(self.settings.window.stride.get()) {
+            for targets in all {
                 let is_in = |part: &&SplitPart| {
                     part.has_series(series as u32)
                         && targets.iter().all(|time| part.span.contains(*time))
@@ -397,10 +397,10 @@ impl<'a> Model<'a> {
         found
     }
 
-    /// Every `stride`-th candidate, but for those with something missing.
+    /// Every candidate, of labelled ones every `stride`-th, but for those with something missing.
     fn complete(&self, candidates: Vec<Vec<Cut>>, labelled: bool) -> (Vec<Cut>, LeftOut) {
         let (mut windows, mut left_out) = (Vec::new(), LeftOut::default());
-        let stride = self.settings.window.stride.get();
+        let stride = if labelled { self.settings.window.stride.get() } else { 1 };
         for cut in candidates.into_iter().flat_map(|cuts| cuts.into_iter().step_by(stride)) {
             let misses_label = || {
                 let mut labels = self.labels[cut.series][cut.last].iter();

@@ -63,6 +63,12 @@ fn a_value() {
     check(&[]);
 }
 
+/// Figures and forecasts are of every window, however few are learned from.
+#[test]
+fn a_value_learned_with_a_stride() {
+    check(&["window.stride=3"]);
+}
+
 /// "Predict the last" is the last known value, however long ago.
 #[test]
 fn a_value_that_is_missing_now_and_then() {

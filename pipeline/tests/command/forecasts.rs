@@ -125,6 +125,20 @@ fn the_end_of_the_test_part_is_the_end_of_the_forecasts() {
 }
 
 #[test]
+fn a_stride_of_training_leaves_out_no_forecast() {
+    let bench = Bench::with_csv(6, 80, "");
+    bench.json(&["train", "--json", "--set", "window.stride=2"]);
+    for from in ["2020-03-10", "2020-03-11"] {
+        let made = column(&bench.forecasts(&["--from", from]), "trade_date");
+        let expected = (69..80).map(crate::bench::day).filter(|day| day.as_str() >= from);
+        assert_eq!(made.into_iter().collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+    let made = column(&bench.forecasts(&[]), "trade_date");
+    assert_eq!(made.last().unwrap(), "2020-03-20");
+    assert_eq!(made.len(), 13);
+}
+
+#[test]
 fn series_that_were_held_out_are_what_is_forecast() {
     let bench = Bench::with_csv(10, 60, "[split]\nby = \"series\"\n");
     bench.json(&["train", "--json"]);
@@ -137,6 +151,7 @@ fn what_belongs_to_the_model_cannot_be_set() {
     bench.json(&["train", "--json"]);
     for (set, key) in [
         ("window.lookback=10", "window.lookback"),
+        ("window.stride=2", "window.stride"),
         ("scale.method=robust", "scale.method"),
         ("target.columns=[\"f1\"]", "target.columns"),
         ("train.loss=mae", "train.loss"),
