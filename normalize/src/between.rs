@@ -34,9 +34,9 @@ impl Between {
             let own: Vec<&SplitPart> =
                 parts.into_iter().filter(|part| part.has_series(series.code)).collect();
             let first = series.start + shape.min_rows - 1;
-            let ends = first..series.end.saturating_sub(shape.horizon);
+            let ends = first..series.end.saturating_sub(shape.reach());
             for row in ends {
-                let targets = &rows.times()[row + 1..=row + shape.horizon];
+                let targets = &rows.times()[shape.outcomes(row)];
                 let (from, until) = (targets[0], targets[targets.len() - 1]);
                 let inside =
                     |part: &&SplitPart| part.span.contains(from) && part.span.contains(until);

@@ -160,6 +160,7 @@ impl Prepared {
 /// Refuses windows that no series has the rows for, before anything is made as large as they are.
 fn long_enough(panel: &Panel, wanted: &FitSettings, split: &Split) -> Result<(), NormalizeError> {
     let WindowSettings { lookback, horizon, min_rows, short, .. } = &wanted.window;
+    let delay = wanted.target.delay;
     let lookback = match short {
         ShortSeries::Skip => lookback.get(),
         ShortSeries::Pad => (*min_rows).min(*lookback).get(),
@@ -167,9 +168,9 @@ fn long_enough(panel: &Panel, wanted: &FitSettings, split: &Split) -> Result<(),
     let series = panel_rows::series(panel);
     let longest = series.iter().map(|s| s.end - s.start).max().unwrap_or(0);
     let horizon = horizon.get();
-    if longest < lookback.saturating_add(horizon) {
+    if longest < lookback.saturating_add(horizon).saturating_add(delay) {
         let learned = rows_before(panel, split.train().part());
-        return Err(NormalizeError::SeriesTooShort { lookback, horizon, longest, learned });
+        return Err(NormalizeError::SeriesTooShort { lookback, horizon, delay, longest, learned });
     }
     Ok(())
 }
@@ -187,7 +188,7 @@ fn counts(
         train,
         validation,
         test,
-        short_series: short_series(rows, shape.min_rows + shape.horizon),
+        short_series: short_series(rows, shape.min_rows + shape.reach()),
         missing_target: sum(|left_out| left_out.missing_target),
         missing_reference: sum(|left_out| left_out.missing_reference),
         missing_input: sum(|left_out| left_out.missing_input),
@@ -221,7 +222,7 @@ fn no_training_window(
     validation: f64,
     left_out: LeftOut,
 ) -> NormalizeError {
-    let (lookback, horizon) = (shape.min_rows, shape.horizon);
+    let (lookback, reach) = (shape.min_rows, shape.reach());
     let seen = rows_before(panel, split.train().part());
     let format = |time| panel.schema().format_time(time);
     let part = split.train().part();
@@ -253,7 +254,7 @@ fn no_training_window(
                 }
                 hint += ", or ";
             }
-            match seen.saturating_sub(horizon) {
+            match seen.saturating_sub(reach) {
                 0 => hint + "load more rows",
                 rows if rows < lookback => hint + &format!("set window.lookback to {rows} or less"),
                 _ => hint + "fill what is missing",
@@ -267,7 +268,7 @@ fn no_training_window(
             i64::MAX => "no series".to_owned(),
             end => format!("training ends at {}, and before that no series", format(end)),
         },
-        needed: lookback + horizon,
+        needed: lookback + reach,
         missing_target: left_out.missing_target,
         missing_input: left_out.missing_input + left_out.missing_reference,
         hint,

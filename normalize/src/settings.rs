@@ -14,6 +14,9 @@ pub struct TargetSettings {
     pub columns: Vec<String>,
     /// What of them.
     pub kind: TargetKind,
+    /// Of kinds `return` and `direction`: rows between the window's last one and the one that changes
+    /// count from.
+    pub delay: usize,
     /// Of kind `direction`: changes of at most this share of the value count as none.
     pub dead_band: f64,
     /// What outcomes of all series at one time are made of before they are scaled.
@@ -196,6 +199,7 @@ impl Default for TargetSettings {
         TargetSettings {
             columns: vec!["close_pct".to_owned()],
             kind: TargetKind::Value,
+            delay: 0,
             dead_band: 0.0,
             cross_section: CrossSection::None,
         }

@@ -153,13 +153,14 @@ fn target(table: &Table) -> impl Strategy<Value = TargetSettings> + use<> {
     let columns = prop::sample::subsequence(table.columns.clone(), 1..=table.columns.len().min(3));
     let kind = select(vec![TargetKind::Value, TargetKind::Return, TargetKind::Direction]);
     let band = select(vec![0.0, 0.01, 0.5]);
-    (columns.prop_shuffle(), kind, band, cross_section()).prop_map(
-        |(columns, kind, dead_band, cross_section)| {
+    (columns.prop_shuffle(), kind, 0usize..4, band, cross_section()).prop_map(
+        |(columns, kind, delay, dead_band, cross_section)| {
+            let delay = if kind == TargetKind::Value { 0 } else { delay };
             let cross_section = match kind {
                 TargetKind::Direction => CrossSection::None,
                 _ => cross_section,
             };
-            TargetSettings { columns, kind, dead_band, cross_section }
+            TargetSettings { columns, kind, delay, dead_band, cross_section }
         },
     )
 }

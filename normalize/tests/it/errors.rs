@@ -43,6 +43,26 @@ fn split(settings: &mut NormalizeSettings) -> &mut SplitSettings {
 }
 
 #[test]
+fn a_delay_that_no_series_has_the_rows_for_or_that_does_nothing() {
+    let delayed = |kind: TargetKind, delay: usize| {
+        move |s: &mut NormalizeSettings| (s.fit.target.kind, s.fit.target.delay) = (kind, delay)
+    };
+    check_refused(
+        delayed(TargetKind::Value, 1),
+        &["target.delay = 1", "target.kind = \"value\"", "set target.kind = \"return\""],
+    );
+    check_refused(
+        delayed(TargetKind::Return, 35),
+        &[
+            "window.lookback 5, target.delay 35 and window.horizon 1 need 41 rows, the longest has 40",
+        ],
+    );
+    let below = "set window.horizon and target.delay below 28 together";
+    check_refused(delayed(TargetKind::Return, usize::MAX), &[below]);
+    check_accepted(delayed(TargetKind::Direction, 3));
+}
+
+#[test]
 fn windows_longer_than_every_series() {
     check_refused(
         |s| s.fit.window.lookback = size(40),

@@ -7,10 +7,10 @@ use crate::{
     stream::{Collect, settings, stream, training},
     support::Table,
 };
-use millstream_data::{ColumnKind, CrossSection, Phase, Plan, TimeKind};
+use millstream_data::{ColumnKind, CrossSection, Phase, Plan, TargetKind, TimeKind};
 use millstream_normalize::{
     ForecastTimes, NormalizeSettings, PredictPurpose, Purpose, Span, Split, SplitBy, SplitSettings,
-    TrainPurpose,
+    TargetSettings, TrainPurpose,
 };
 use proptest::prelude::*;
 
@@ -214,6 +214,26 @@ fn a_forecast_knows_the_times_it_is_for() {
     assert_eq!(found.batches[0].3.target_time, [Some(36), None, None, None, None, None]);
     let trained = stream(&table(), settings(training(None))).unwrap();
     assert!(trained.batches.iter().all(|(.., batch)| batch.target_time.is_empty()));
+}
+
+/// With a delay an outcome is that many rows further, and so are the borders.
+#[test]
+fn a_delay_moves_outcomes_and_not_windows() {
+    let plan = trained(|s| {
+        s.fit.target =
+            TargetSettings { kind: TargetKind::Return, delay: 2, ..s.fit.target.clone() };
+    });
+    assert_eq!(plan.schema.delay, 2);
+    let found = stream(&table(), forecast(&plan, ForecastTimes::TestPart, &["s0"])).unwrap();
+    // Tested from 34 on: what is forecast at 31 is the change from 33 to 34. The last that is known
+    // is that from 38 to 39, and three more are still to come.
+    assert_eq!(made(&found), (31..40).map(|time| (0, time)).collect::<Vec<_>>());
+    let times = found.batches.iter().flat_map(|(.., batch)| batch.target_time.clone());
+    let expected = (34..43).map(|time| (time < 40).then_some(time));
+    assert_eq!(times.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    // The series that ended at 20 is not forecast, the one that ended at 36 to its end.
+    let found = stream(&table(), forecast(&plan, ForecastTimes::TestPart, &["s1", "s3"])).unwrap();
+    assert_eq!(made(&found), (31..37).map(|time| (3, time)).collect::<Vec<_>>());
 }
 
 #[test]

@@ -97,12 +97,15 @@ impl<'a> Model<'a> {
             if settings.target.kind == TargetKind::Value {
                 return model.value(series, row + step + 1, target);
             }
-            // Outcomes compete with those that are known when they are: of the same two times.
-            let of = |other: usize, row: usize| {
-                let together = model.outcome_time(other, row, step) == Some(time);
-                if together { model.outcome(other, row, step, target) } else { None }
-            };
-            model.cross(kind, own, &model.at_time(model.time(series, row), of))
+            // Outcomes compete with those of the same two times: what they count from, and their own.
+            let base = model.base_time(series, row);
+            let rows = |other: usize| (0..table.series[other].len()).map(move |row| (other, row));
+            let all = (0..table.series.len()).flat_map(rows).filter(|(other, row)| {
+                model.base_time(*other, *row) == base
+                    && model.outcome_time(*other, *row, step) == Some(time)
+            });
+            let all = all.filter_map(|(other, row)| model.outcome(other, row, step, target));
+            model.cross(kind, own, &all.collect::<Vec<_>>())
         });
         model
     }
@@ -238,14 +241,24 @@ impl<'a> Model<'a> {
         Expected { value: value.clamp(-limit, limit), exact }
     }
 
+    fn delay(&self) -> usize {
+        self.settings.target.delay
+    }
+
+    /// When that was which the outcomes of the window that ends at `row` are compared with.
+    fn base_time(&self, series: usize, row: usize) -> Option<i64> {
+        self.table.series[series].get(row + self.delay()).map(|row| row.0)
+    }
+
     /// Where outcome number `step` of the window that ends at `row` is known.
     fn outcome_time(&self, series: usize, row: usize, step: usize) -> Option<i64> {
-        self.table.series[series].get(row + step + 1).map(|row| row.0)
+        self.table.series[series].get(row + self.delay() + step + 1).map(|row| row.0)
     }
 
     /// The outcome itself, in raw units.
     fn outcome(&self, series: usize, row: usize, step: usize, target: usize) -> Cell {
         let column = self.targets[target];
+        let row = row + self.delay();
         let later = self.raw[series].get(row + step + 1)?[column]?;
         if self.settings.target.kind == TargetKind::Value {
             return Some(later);
@@ -352,7 +365,8 @@ impl<'a> Model<'a> {
                 .collect();
             let inside = steps.iter().flatten().all(|time| part.span.contains(*time));
             let all_known = steps.iter().all(Option::is_some);
-            let goes_on = steps[0].is_some() || Some(&self.time(cut.series, cut.last)) >= before;
+            let end = self.table.series[cut.series].last().map(|row| row.0);
+            let goes_on = steps[0].is_some() || end.as_ref() >= before;
             inside && (all_known || (has_no_end && goes_on))
         })
     }

@@ -93,6 +93,7 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("source.generate.seed", GENERATE, Other("8")),
     ("target.columns", &[], Other(r#"["close"]"#)),
     ("target.kind", &["target.columns=[\"close\"]"], Other("return")),
+    ("target.delay", &["target.columns=[\"close\"]", "target.kind=return"], Other("1")),
     ("target.dead_band", &["target.columns=[\"close\"]", "target.kind=direction"], Other("0.01")),
     ("target.cross_section", &[], Other("rank")),
     ("window.lookback", &[], Other("10")),

@@ -31,6 +31,7 @@ fn data_that_the_model_does_not_know_is_refused() {
         |schema| schema.target_kind = TargetKind::Return,
         "trained with targets of kind \"value\", but the data has \"return\"",
     );
+    check_refused(|schema| schema.delay = 1, "trained with delay 0, but the data has 1");
     check_refused(
         |schema| schema.padding = Padding::Right,
         "trained with padding \"none\", but the data has \"right\"",
