@@ -45,6 +45,9 @@ pub enum TargetKind {
     /// The column itself.
     #[default]
     Value,
+    /// Its change since the window's last row, in its own units. Outcomes and forecasts in user units are
+    /// levels: what it then is, and what it was last known to be plus the change.
+    Difference,
     /// Its change since the window's last row, or `delay` rows later, as a share of the value there.
     Return,
     /// Whether that share lies above the dead band (1), below it (-1), or within (0).

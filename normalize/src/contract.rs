@@ -24,6 +24,20 @@ pub(crate) fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema
             instead: "a value is compared with no other row: set target.kind = \"return\" or \"direction\", or a longer window.horizon",
         });
     }
+    if target.delay > 0 && target.kind == TargetKind::Difference {
+        return Err(NormalizeError::Conflict {
+            first: format!("target.delay = {}", target.delay),
+            second: "target.kind = \"difference\"",
+            instead: "what it would count from is not known when the forecast is made, so no level can be given back: set target.delay = 0 or target.kind = \"return\"",
+        });
+    }
+    if target.kind == TargetKind::Difference && target.cross_section != CrossSection::None {
+        return Err(NormalizeError::Conflict {
+            first: "target.cross_section".to_owned(),
+            second: "target.kind = \"difference\"",
+            instead: "a place among the series gives no level back: set target.kind = \"return\"",
+        });
+    }
     if target.kind == TargetKind::Direction && target.cross_section != CrossSection::None {
         return Err(NormalizeError::Conflict {
             first: "target.cross_section".to_owned(),

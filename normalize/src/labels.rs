@@ -32,6 +32,27 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
+    /// The target columns of every row themselves, whatever of them is forecast.
+    pub(crate) fn levels(
+        columns: Vec<f32>,
+        series: &[SeriesRows],
+        targets: usize,
+        horizon: usize,
+    ) -> Self {
+        let mut labels = Labels {
+            targets,
+            kind: TargetKind::Value,
+            horizon,
+            delay: 0,
+            values: columns,
+            unchanged: Vec::new(),
+            last_known: Vec::new(),
+        };
+        labels.values.par_iter_mut().with_min_len(TASK).for_each(|value| *value = known(*value));
+        labels.find_last_known(series);
+        labels
+    }
+
     /// In raw units. `columns` are the target columns of every row.
     pub(crate) fn raw(
         columns: Vec<f32>,
@@ -178,6 +199,14 @@ impl Labels {
         }
     }
 
+    /// By row: whether nothing is known that a window which ends there could count a change from. Empty
+    /// for "none is without".
+    pub(crate) fn without_level(&self) -> Vec<bool> {
+        let levels = if self.last_known.is_empty() { return Vec::new() } else { &self.last_known };
+        let rows = levels.par_chunks_exact(self.targets);
+        rows.map(|row| row.iter().any(|value| value.is_nan())).collect()
+    }
+
     /// By row: whether a window with a label there misses it. Of kind `value` that is any window
     /// that forecasts this row, else the one that ends at it.
     pub(crate) fn missing(&self) -> Vec<bool> {
@@ -226,9 +255,10 @@ fn outcomes(
 ) -> Vec<f32> {
     let width = schema.horizon * targets;
     let mut outcomes = vec![f32::NAN; columns.len() * schema.horizon];
-    let of = |change: f64| match schema.target_kind {
-        TargetKind::Direction => direction(change, schema.dead_band),
-        _ => known(change as f32),
+    let of = |base: f32, later: f32| match schema.target_kind {
+        TargetKind::Direction => direction(change(base, later), schema.dead_band),
+        TargetKind::Difference => difference(base, later),
+        TargetKind::Value | TargetKind::Return => known(change(base, later) as f32),
     };
     by_series(&mut outcomes, series, width).into_par_iter().for_each(|(series, out)| {
         let rows = &columns[series.start * targets..series.end * targets];
@@ -242,7 +272,7 @@ fn outcomes(
             };
             for (out, later) in out.chunks_exact_mut(targets).zip(later.chunks_exact(targets)) {
                 for ((out, base), later) in out.iter_mut().zip(base).zip(later) {
-                    *out = of(change(*base, *later));
+                    *out = of(*base, *later);
                 }
             }
         }
@@ -293,6 +323,14 @@ fn change(base: f32, later: f32) -> f64 {
         return f64::NAN;
     }
     (f64::from(later) - f64::from(base)) / f64::from(base).abs()
+}
+
+/// The change from `base` to `later`; NaN where that is no number.
+fn difference(base: f32, later: f32) -> f32 {
+    if !is_known(base) || !is_known(later) {
+        return f32::NAN;
+    }
+    known((f64::from(later) - f64::from(base)) as f32)
 }
 
 fn direction(change: f64, dead_band: f64) -> f32 {

@@ -60,6 +60,7 @@ mod forecasts;
 mod huge_pages;
 mod labels;
 mod limit;
+mod missing_level;
 mod moments;
 mod panel_rows;
 mod passes;

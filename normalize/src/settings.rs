@@ -12,7 +12,8 @@ use std::num::NonZeroUsize;
 pub struct TargetSettings {
     /// One or more columns.
     pub columns: Vec<String>,
-    /// What of them.
+    /// What of them; of a difference the level is given back, so it takes no `delay` and no
+    /// `cross_section`.
     pub kind: TargetKind,
     /// Of kinds `return` and `direction`: rows between the window's last one and the one that changes
     /// count from.

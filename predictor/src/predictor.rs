@@ -170,6 +170,9 @@ impl Sink for Predictor {
         self.forecast(&tensors)?;
         let batch = tensors.batch();
         let (meta, plan) = (batch.meta(), batch.plan());
+        if !ForecastTable::can_tell(meta, plan) {
+            return Err(PredictError::NoLevel { index: batch.tag().index });
+        }
         let rows = self.table.rows(meta, plan, &self.forecasts);
         self.output.write(&rows)?;
         for code in &meta.series {

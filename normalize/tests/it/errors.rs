@@ -60,6 +60,17 @@ fn a_delay_that_no_series_has_the_rows_for_or_that_does_nothing() {
     let below = "set window.horizon and target.delay below 28 together";
     check_refused(delayed(TargetKind::Return, usize::MAX), &[below]);
     check_accepted(delayed(TargetKind::Direction, 3));
+    check_refused(
+        delayed(TargetKind::Difference, 1),
+        &["target.delay = 1", "target.kind = \"difference\"", "no level can be given back"],
+    );
+    check_refused(
+        |s| {
+            s.fit.target.kind = TargetKind::Difference;
+            s.fit.target.cross_section = CrossSection::Rank;
+        },
+        &["target.cross_section", "target.kind = \"difference\"", "set target.kind = \"return\""],
+    );
 }
 
 #[test]

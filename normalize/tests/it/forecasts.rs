@@ -216,6 +216,45 @@ fn a_forecast_knows_the_times_it_is_for() {
     assert!(trained.batches.iter().all(|(.., batch)| batch.target_time.is_empty()));
 }
 
+/// A model learns changes; beside them a batch says the levels that they count from and lead to, which
+/// are the source's own.
+#[test]
+fn a_difference_is_a_change_beside_its_levels() {
+    // Of the first target the row at 35 has no value, and of the second none has one before 36.
+    let mut table = table();
+    table.series[0][35].1[0] = f32::NAN;
+    table.series[0][..36].iter_mut().for_each(|row| row.1[1] = f32::NAN);
+    let forecast_of = |columns: &[&str]| {
+        let mut wanted = settings(training(None));
+        wanted.fit.target.columns = columns.iter().map(|&name| name.to_owned()).collect();
+        wanted.fit.target.kind = TargetKind::Difference;
+        wanted.fit.window.horizon = size(2);
+        let plan = stream(&table, wanted).unwrap().plan.unwrap();
+        let times = ForecastTimes::MadeIn(Span { from: 33, until: 40 });
+        (stream(&table, forecast(&plan, times, &["s0"])).unwrap(), plan)
+    };
+    let (found, plan) = forecast_of(&["c0"]);
+    assert_eq!(made(&found), (33..40).map(|time| (0, time)).collect::<Vec<_>>());
+    let value = |row: usize| table.series[0].get(row).map_or(f32::NAN, |row| row.1[0]);
+    let fit = &plan.scaling.targets[0].fit;
+    let batch = &found.batches[0].3;
+    for (window, row) in (33..40).enumerate() {
+        let level = if row == 35 { value(34) } else { value(row) };
+        assert_eq!(batch.last_known[window], level);
+        for step in 0..2 {
+            let (at, later) = (2 * window + step, value(row + 1 + step));
+            assert_eq!(batch.outcomes[at].to_bits(), later.to_bits());
+            // From a value that is missing no change is known.
+            let label = fit.apply_f32(later - value(row));
+            assert!(batch.targets[at] == label || label.is_nan() && batch.targets[at].is_nan());
+        }
+    }
+    // A window that counts from nothing is left out, and counted.
+    let (found, _) = forecast_of(&["c0", "c1"]);
+    assert_eq!(made(&found), (36..40).map(|time| (0, time)).collect::<Vec<_>>());
+    assert_eq!(found.plan.unwrap().windows.missing_reference, 3);
+}
+
 /// With a delay an outcome is that many rows further, and so are the borders.
 #[test]
 fn a_delay_moves_outcomes_and_not_windows() {

@@ -10,7 +10,7 @@ use crate::{
 };
 use millstream_data::{CrossSection, Missing, Panel, Reference, Relative, TargetKind};
 use millstream_normalize::{
-    FitSettings, Fitted, ScaleSettings, ScaledRows, SplitBy, SplitPart, SplitSettings,
+    FitSettings, Fitted, ScalePer, ScaleSettings, ScaledRows, SplitBy, SplitPart, SplitSettings,
     TargetSettings, WindowIndex, WindowSettings, WindowShape,
 };
 use proptest::prelude::*;
@@ -153,6 +153,9 @@ fn without_the_border_every_reference_cross_section_and_target_sees_the_change()
     }
     let direction = TargetSettings { kind: TargetKind::Direction, ..Default::default() };
     check_guard(&base, &direction);
+    let difference = TargetSettings { kind: TargetKind::Difference, ..Default::default() };
+    check_guard(&base, &difference);
+    check_guard(&ScaleSettings { per: ScalePer::Series, ..base.clone() }, &difference);
     for delay in 1..=3 {
         for cross_section in [CrossSection::None, CrossSection::Rank] {
             let kind = TargetKind::Return;

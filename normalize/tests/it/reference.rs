@@ -215,6 +215,13 @@ impl<'a> Model<'a> {
         })
     }
 
+    /// Whether a difference would count from a value that was never there.
+    fn has_no_level(&self, cut: Cut) -> bool {
+        let known =
+            |target: &usize| (0..=cut.last).any(|row| self.raw[cut.series][row][*target].is_some());
+        self.settings.target.kind == TargetKind::Difference && !self.targets.iter().all(known)
+    }
+
     /// One input of a window as it stands in a batch: `channel` counts values, then their mask.
     pub(crate) fn input(
         &self,
@@ -264,6 +271,9 @@ impl<'a> Model<'a> {
             return Some(later);
         }
         let base = f64::from(self.raw[series][row][column]?);
+        if self.settings.target.kind == TargetKind::Difference {
+            return known((f64::from(later) - base) as f32);
+        }
         let change = (f64::from(later) - base) / base.abs();
         let band = self.settings.target.dead_band;
         match self.settings.target.kind {
@@ -430,7 +440,7 @@ impl<'a> Model<'a> {
             };
             if misses_label() {
                 left_out.missing_target += 1;
-            } else if self.has_bad_reference(cut) {
+            } else if self.has_bad_reference(cut) || self.has_no_level(cut) {
                 left_out.missing_reference += 1;
             } else if misses_input() {
                 left_out.missing_input += 1;

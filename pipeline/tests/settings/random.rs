@@ -60,7 +60,7 @@ const VALUES: &[(&str, &[&str])] = &[
         "target.columns",
         &[r#"["close"]"#, r#"["close", "ret"]"#, r#"["ret", "ret"]"#, r#"["symbol"]"#, "[]"],
     ),
-    ("target.kind", &[r#""return""#, r#""direction""#, r#""value""#]),
+    ("target.kind", &[r#""return""#, r#""direction""#, r#""difference""#, r#""value""#]),
     ("target.delay", &["1", "3", "0", "79", "4096"]),
     ("target.dead_band", &["0.01", "0", "1e9", "-1"]),
     ("target.cross_section", &[r#""rank""#, r#""zscore""#]),
