@@ -52,8 +52,11 @@ def outcome(kind, dead_band, base, later):
     return float(change > dead_band) - float(change < -dead_band)
 
 
-def windows(table, targets, lookback, horizon, kind, dead_band, delay, span):
-    """A row for every window, step and target whose targets all lie within span."""
+def windows(table, targets, lookback, horizon, kind, dead_band, delay, span, whole=True):
+    """A row for every window, step and target whose targets all lie within span.
+
+    Of whole windows all targets are known; else each target and step that is known stands by itself.
+    """
     rows = []
     for symbol, series in table.groupby("symbol", sort=False):
         times = series["trade_date"].to_numpy()
@@ -64,13 +67,14 @@ def windows(table, targets, lookback, horizon, kind, dead_band, delay, span):
             ahead = range(base + 1, base + horizon + 1)
             if not all(span[0] <= times[row] < span[1] for row in ahead):
                 continue
-            if any(np.isnan(values[target][row]) for target in targets for row in ahead):
-                continue
-            if kind != "value" and any(np.isnan(values[target][base]) for target in targets):
+            needed = [*ahead] if kind == "value" else [base, *ahead]
+            if whole and any(np.isnan(values[target][row]) for target in targets for row in needed):
                 continue
             for step, row in enumerate(ahead, 1):
                 for target in targets:
                     column = values[target]
+                    if np.isnan(column[row]) or kind != "value" and np.isnan(column[base]):
+                        continue
                     truth = outcome(kind, dead_band, column[base], column[row])
                     written = column[row] if kind == "difference" else truth
                     key = (symbol, times[last], step, target)
@@ -153,7 +157,7 @@ def training_rows(table, targets, settings, kind, span):
     per_series = settings["scale"]["per"] == "series"
     if kind != "value":
         shape = (1, horizon, kind, target["dead_band"], target["delay"])
-        return windows(table, targets, *shape, span).assign(per_series=per_series)
+        return windows(table, targets, *shape, span, whole=False).assign(per_series=per_series)
     inside = table[table["trade_date"].between(*span, inclusive="left")]
     rows = inside.melt("symbol", targets, "target", "outcome").dropna()
     rows["outcome"] = rows["outcome"].astype(np.float32).astype(float)
@@ -236,7 +240,7 @@ def main(run, source, test, validation):
             check(f"scaler, offset of {entry['name']}", entry["offset"], 0.0)
             check(f"scaler, scale of {entry['name']}", entry["scale"], 1.0)
     elif settings["scale"]["per"] == "feature":
-        training = windows(table, targets, 1, *shape[1:], spans[0])
+        training = windows(table, targets, 1, *shape[1:], spans[0], whole=False)
         for entry in scaler["targets"]:
             if kind == "value":
                 inside = table["trade_date"].between(*spans[0], inclusive="left")
