@@ -25,9 +25,11 @@ pub struct BatchMeta {
     pub target_time: Vec<Option<i64>>,
     /// What came of each window, `[windows, horizon, targets]` in user units, NaN where nobody knows;
     /// empty in batches that are learned from. The targets of the slot are scaled, and a series that
-    /// is small beside the others does not come back from that.
+    /// is small beside the others does not come back from that. Of kind `difference` these are the levels
+    /// that came, and not the changes.
     pub outcomes: Vec<f32>,
-    /// The `last_known` of the slot, `[windows, targets]`, likewise in user units.
+    /// The `last_known` of the slot, `[windows, targets]`, likewise in user units; of kind `difference` the
+    /// levels that changes count from.
     pub last_known: Vec<f32>,
     /// Rows of a window in this batch: the layout's, or those of its longest window where the
     /// batch is padded on the right.

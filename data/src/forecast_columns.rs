@@ -1,7 +1,8 @@
 //! [`ForecastColumns`]: what the columns of a table of forecasts are called.
 //!
 //! Known before a model is trained, so that names that clash are refused then and not by the first
-//! prediction. A column is named for what it holds: the return of `close` is not `close`.
+//! prediction. A column is named for what it holds: the return of `close` is not `close`, but a
+//! difference is given back as the level it leads to.
 
 use crate::{
     plan::{DataSchema, TargetKind},
@@ -73,9 +74,16 @@ impl ForecastColumns {
     }
 }
 
+/// What a table of forecasts holds for a target of kind [`TargetKind::Difference`]: the level that it was
+/// last known to have and the change that is forecast.
+#[must_use]
+pub fn level_after(last_known: f32, change: f64) -> f32 {
+    (f64::from(last_known) + change) as f32
+}
+
 fn suffix(kind: TargetKind, cross_section: CrossSection) -> String {
     let kind = match kind {
-        TargetKind::Value => "",
+        TargetKind::Value | TargetKind::Difference => "",
         TargetKind::Return => "_return",
         TargetKind::Direction => "_direction",
     };
@@ -110,6 +118,7 @@ mod tests {
             assert_eq!(names[4..], expected);
         };
         check(TargetKind::Value, CrossSection::None, ["close_forecast", "close"]);
+        check(TargetKind::Difference, CrossSection::None, ["close_forecast", "close"]);
         check(TargetKind::Return, CrossSection::None, ["close_return_forecast", "close_return"]);
         check(
             TargetKind::Direction,

@@ -56,7 +56,7 @@ pub use crate::{
     checksums::{ChecksumError, Checksums},
     curve::Curve,
     device_batch::{DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot, Place},
-    forecast_columns::{ForecastColumns, SameName, TargetColumns},
+    forecast_columns::{ForecastColumns, SameName, TargetColumns, level_after},
     memory::available_memory,
     name_hints::{column_hint, likeness, list_names, nearest_by, nearest_name},
     names::{NameError, NamePattern},

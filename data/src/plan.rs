@@ -45,7 +45,10 @@ pub enum TargetKind {
     /// The column itself.
     #[default]
     Value,
-    /// Its change since the window's last row, as a share of the value there.
+    /// Its change since the window's last row, in its own units. Outcomes and forecasts in user units are
+    /// levels: what it then is, and what it was last known to be plus the change.
+    Difference,
+    /// Its change since the window's last row, or `delay` rows later, as a share of the value there.
     Return,
     /// Whether that share lies above the dead band (1), below it (-1), or within (0).
     Direction,
@@ -101,6 +104,10 @@ pub struct DataSchema {
     /// The dead band of [`TargetKind::Direction`].
     #[serde(default)]
     pub dead_band: f64,
+    /// Rows between a window's last one and the one that changes count from: step 1 is the row after
+    /// that.
+    #[serde(default)]
+    pub delay: usize,
     /// Where short windows are filled up.
     #[serde(default)]
     pub padding: Padding,
@@ -119,7 +126,11 @@ impl DataSchema {
     pub fn hash(&self) -> String {
         let kind = (self.target_kind, self.dead_band);
         let shape = (self.lookback, self.horizon, kind, self.padding, &self.segment);
-        let text = format!("{:?}", (&self.features, &self.targets, shape));
+        let mut text = format!("{:?}", (&self.features, &self.targets, shape));
+        // A model of before there was a delay keeps its hash.
+        if self.delay > 0 {
+            text += &format!(", delay {}", self.delay);
+        }
         format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
     }
 }
@@ -141,6 +152,7 @@ impl Default for DataSchema {
             fingerprint: String::new(),
             target_kind: TargetKind::Value,
             dead_band: 0.0,
+            delay: 0,
             padding: Padding::None,
             min_rows: 1,
             segment: None,

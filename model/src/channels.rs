@@ -58,7 +58,7 @@ impl Channels {
                 }
                 OwnInput::OtherUnits(_) if level => {
                     let expected = format!(
-                        "scaled as its input is with train.model = {model:?}, which forecasts the change since its last value: leave out scale.reference and any cross_section for it, or set target.kind to a change"
+                        "scaled as its input is with train.model = {model:?}, which forecasts the change since its last value: leave out scale.reference and any cross_section for it, or set target.kind = \"difference\""
                     );
                     return refuse(&column.name, expected);
                 }

@@ -102,7 +102,16 @@ mod tests {
     fn a_level_is_an_input_that_is_scaled_as_its_target_is() {
         check(|_, _| {}, OwnInput::Level(1));
         check(|schema, _| schema.targets[0] = "volume".into(), OwnInput::Missing);
-        check(|schema, _| schema.target_kind = TargetKind::Return, OwnInput::Change(1));
+        for kind in [TargetKind::Difference, TargetKind::Return, TargetKind::Direction] {
+            check(|schema, _| schema.target_kind = kind, OwnInput::Change(1));
+            // A change has units of its own, whatever those of its input are.
+            let change = |schema: &mut DataSchema, scaling: &mut Scaling| {
+                schema.target_kind = kind;
+                scaling.features[1].reference = Reference::Last;
+                scaling.targets[0].fit = Fit { scale: 0.25, ..Fit::IDENTITY };
+            };
+            check(change, OwnInput::Change(1));
+        }
         check(|_, scaling| scaling.features[1].clip = Some(3.0), OwnInput::Level(1));
         check(|_, scaling| scaling.features[1].fit.offset += 1e-7, OwnInput::Level(1));
         let other = OwnInput::OtherUnits(1);

@@ -21,7 +21,7 @@ pub(crate) struct Between {
 }
 
 impl Between {
-    /// Counts the windows of all series that belong to no part.
+    /// Counts the windows of all series that belong to no part, whatever the stride of training.
     pub(crate) fn count(rows: &ScaledRows, shape: WindowShape, split: &Split) -> Self {
         let mut found = Between::default();
         let parts = [split.train().part(), &split.validation, &split.test];
@@ -34,9 +34,9 @@ impl Between {
             let own: Vec<&SplitPart> =
                 parts.into_iter().filter(|part| part.has_series(series.code)).collect();
             let first = series.start + shape.min_rows - 1;
-            let ends = first..series.end.saturating_sub(shape.horizon);
-            for row in ends.step_by(shape.stride) {
-                let targets = &rows.times()[row + 1..=row + shape.horizon];
+            let ends = first..series.end.saturating_sub(shape.reach());
+            for row in ends {
+                let targets = &rows.times()[shape.outcomes(row)];
                 let (from, until) = (targets[0], targets[targets.len() - 1]);
                 let inside =
                     |part: &&SplitPart| part.span.contains(from) && part.span.contains(until);

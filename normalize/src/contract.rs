@@ -17,6 +17,27 @@ pub(crate) fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema
     if !(target.dead_band >= 0.0 && target.dead_band.is_finite()) {
         return Err(NormalizeError::DeadBand { value: target.dead_band });
     }
+    if target.delay > 0 && target.kind == TargetKind::Value {
+        return Err(NormalizeError::Conflict {
+            first: format!("target.delay = {}", target.delay),
+            second: "target.kind = \"value\"",
+            instead: "a value is compared with no other row: set target.kind = \"return\" or \"direction\", or a longer window.horizon",
+        });
+    }
+    if target.delay > 0 && target.kind == TargetKind::Difference {
+        return Err(NormalizeError::Conflict {
+            first: format!("target.delay = {}", target.delay),
+            second: "target.kind = \"difference\"",
+            instead: "what it would count from is not known when the forecast is made, so no level can be given back: set target.delay = 0 or target.kind = \"return\"",
+        });
+    }
+    if target.kind == TargetKind::Difference && target.cross_section != CrossSection::None {
+        return Err(NormalizeError::Conflict {
+            first: "target.cross_section".to_owned(),
+            second: "target.kind = \"difference\"",
+            instead: "a place among the series gives no level back: set target.kind = \"return\"",
+        });
+    }
     if target.kind == TargetKind::Direction && target.cross_section != CrossSection::None {
         return Err(NormalizeError::Conflict {
             first: "target.cross_section".to_owned(),
@@ -60,6 +81,7 @@ pub(crate) fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema
         fingerprint: panel.fingerprint.clone(),
         target_kind: target.kind,
         dead_band: target.dead_band,
+        delay: target.delay,
         padding,
         min_rows,
         segment: window.segment.clone(),

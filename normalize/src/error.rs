@@ -138,14 +138,17 @@ pub enum NormalizeError {
     },
     /// Every series is too short.
     #[error(
-        "no series is long enough: window.lookback {lookback} and window.horizon {horizon} need {} rows, the longest has {}; {}",
-        lookback.saturating_add(*horizon), rows(*longest), shorter(*longest, *learned, *horizon)
+        "no series is long enough: window.lookback {lookback}{} and window.horizon {horizon} need {} rows, the longest has {}; {}",
+        beside(*delay), lookback.saturating_add(*horizon).saturating_add(*delay), rows(*longest),
+        shorter(*longest, *learned, *horizon, *delay)
     )]
     SeriesTooShort {
         /// Rows the model sees at least.
         lookback: usize,
         /// Steps forecast.
         horizon: usize,
+        /// Rows between the two.
+        delay: usize,
         /// Rows of the longest series.
         longest: usize,
         /// Most rows of a series that are before the end of training.
@@ -333,15 +336,23 @@ fn rows(count: usize) -> String {
     if count == 1 { "1 row".to_owned() } else { count.to_string() }
 }
 
+/// The delay, where there is one, among the settings that a window needs rows for.
+fn beside(delay: usize) -> String {
+    if delay == 0 { String::new() } else { format!(", target.delay {delay}") }
+}
+
 /// What to do about series of at most `longest` rows, of which training may see `learned`.
-fn shorter(longest: usize, learned: usize, horizon: usize) -> String {
-    match learned.saturating_sub(horizon) {
+fn shorter(longest: usize, learned: usize, horizon: usize, delay: usize) -> String {
+    match learned.saturating_sub(horizon).saturating_sub(delay) {
         0 if longest < 2 => {
             "a window needs one row to look at and one to forecast, of the same series: load more rows, or set source.series to the column that names the series".to_owned()
         }
         0 if learned < 2 => format!(
             "training ends after {}: set split.train_end later or split.train higher, or load more rows",
             rows(learned)
+        ),
+        0 if delay > 0 => format!(
+            "set window.horizon and target.delay below {learned} together, and window.lookback to what they leave of {learned} rows, which is what training may see"
         ),
         0 => format!(
             "set window.horizon below {learned}, and window.lookback to what it leaves of {learned} rows, which is what training may see"

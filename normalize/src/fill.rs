@@ -24,6 +24,7 @@ const PIECE: usize = 4;
 #[derive(Debug)]
 pub struct Filler {
     layout: BatchLayout,
+    shape: WindowShape,
     padding: Padding,
     scratch: Vec<f32>,
 }
@@ -34,7 +35,7 @@ impl Filler {
     pub fn new(rows: &ScaledRows, shape: WindowShape, padding: Padding, batch_size: usize) -> Self {
         let scratch = rows.references.as_ref().map_or(0, References::scratch);
         let layout = Filler::layout_of(rows, shape, batch_size);
-        Filler { layout, padding, scratch: vec![0.0; batch_size * scratch] }
+        Filler { layout, shape, padding, scratch: vec![0.0; batch_size * scratch] }
     }
 
     /// The layout of the slots it would fill.
@@ -286,7 +287,7 @@ impl Filler {
         let times = &mut slot.meta.target_time;
         for place in batches.places(batch) {
             let window = index.at(batches.position(place));
-            let targets = window.row + 1..=window.row + self.layout.horizon;
+            let targets = self.shape.outcomes(window.row);
             times.extend(targets.map(|row| (row < window.series_end).then(|| rows.times()[row])));
         }
     }

@@ -10,6 +10,7 @@ use crate::{
     contract::{check_cross_sections, schema},
     cross_section::crossed,
     error::NormalizeError,
+    missing_level::missing_level,
     moments::{MeasuredRows, Moments, is_known},
     panel_rows::{self, PanelRows, SeriesRows},
     relative::{self, OwnFit},
@@ -120,6 +121,8 @@ pub fn fit(
     }
     let mut warnings = warnings(&scaling, &fitted, &targets.spread);
     warnings.extend(lost_changes(panel, &scaling, schema.target_kind));
+    let rules: Vec<ColumnRules> = features.into_iter().map(|(_, rules)| rules).collect();
+    warnings.extend(missing_level(&schema, &rules));
     Ok(Fitted { schema, scaling, warnings })
 }
 

@@ -6,9 +6,9 @@ use crate::{
     error::NormalizeError,
     moments::is_known,
     panel_rows::PanelRows,
+    purpose::ForecastTimes,
     rows::ScaledRows,
     split::{Span, SplitPart},
-    stage::ForecastTimes,
     windows::{WindowIndex, WindowShape},
 };
 use millstream_data::{DataSchema, Panel, Scaling, WindowCounts, list_names};

@@ -1,8 +1,9 @@
 //! Labels: what a window forecasts, by row.
 //!
 //! Of kind `value` a row holds its targets, and a window's labels are the rows after it. The other
-//! kinds compare a later row with the window's last one; their row holds the labels of the window
-//! that ends there, all steps of it. A missing label is NaN and never becomes a number.
+//! kinds compare a later row with the window's last one, or with the one `delay` rows after that; their
+//! row holds the labels of the window that ends there, all steps of it. A missing label is NaN and
+//! never becomes a number.
 
 use crate::{
     cross_section::TimeIndex, moments::is_known, panel_rows::SeriesRows, prefetch_hints,
@@ -20,6 +21,8 @@ pub(crate) struct Labels {
     pub(crate) targets: usize,
     kind: TargetKind,
     horizon: usize,
+    /// Rows between the one that a window ends at and the one that its labels compare others with.
+    delay: usize,
     /// `[rows, targets]`, or `[rows, horizon, targets]` where a row holds its window's labels.
     values: Vec<f32>,
     /// What "no change" is, by target, or by series and target; empty for values.
@@ -29,6 +32,27 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
+    /// The target columns of every row themselves, whatever of them is forecast.
+    pub(crate) fn levels(
+        columns: Vec<f32>,
+        series: &[SeriesRows],
+        targets: usize,
+        horizon: usize,
+    ) -> Self {
+        let mut labels = Labels {
+            targets,
+            kind: TargetKind::Value,
+            horizon,
+            delay: 0,
+            values: columns,
+            unchanged: Vec::new(),
+            last_known: Vec::new(),
+        };
+        labels.values.par_iter_mut().with_min_len(TASK).for_each(|value| *value = known(*value));
+        labels.find_last_known(series);
+        labels
+    }
+
     /// In raw units. `columns` are the target columns of every row.
     pub(crate) fn raw(
         columns: Vec<f32>,
@@ -42,6 +66,7 @@ impl Labels {
             targets,
             kind: schema.target_kind,
             horizon: schema.horizon,
+            delay: schema.delay,
             values: columns,
             unchanged: Vec::new(),
             last_known: Vec::new(),
@@ -96,7 +121,7 @@ impl Labels {
                 // Outcomes compete with those of the same two times. Where series have gaps, one
                 // step ends at several times, and a label of the training part must not depend on
                 // an outcome beyond it.
-                _ => TimeIndex::new(&outcome_times(series, times, step)),
+                _ => TimeIndex::new(&outcome_times(series, times, self.delay, step)),
             };
             for at in step * self.targets..(step + 1) * self.targets {
                 let column = self.values.iter().skip(at).step_by(width);
@@ -174,6 +199,14 @@ impl Labels {
         }
     }
 
+    /// By row: whether nothing is known that a window which ends there could count a change from. Empty
+    /// for "none is without".
+    pub(crate) fn without_level(&self) -> Vec<bool> {
+        let levels = if self.last_known.is_empty() { return Vec::new() } else { &self.last_known };
+        let rows = levels.par_chunks_exact(self.targets);
+        rows.map(|row| row.iter().any(|value| value.is_nan())).collect()
+    }
+
     /// By row: whether a window with a label there misses it. Of kind `value` that is any window
     /// that forecasts this row, else the one that ends at it.
     pub(crate) fn missing(&self) -> Vec<bool> {
@@ -195,13 +228,15 @@ impl Labels {
         part: &'a SplitPart,
     ) -> impl Iterator<Item = f32> + 'a {
         let (start, end) = (series.start, series.end);
-        let ahead = if self.are_at_window() { self.horizon } else { 0 };
+        // Rows from the one that holds a label to its first outcome, and to its last.
+        let (first, last) = match self.kind {
+            TargetKind::Value => (0, 0),
+            _ => (self.delay.saturating_add(1), self.delay.saturating_add(self.horizon)),
+        };
         let inside = part.has_series(series.code);
-        let rows = start..if inside { end.saturating_sub(ahead).max(start) } else { start };
+        let rows = start..if inside { end.saturating_sub(last).max(start) } else { start };
         rows.filter(move |&row| {
-            // The first label is the one that comes first in time.
-            let first = row + usize::from(self.are_at_window());
-            part.span.from <= times[first] && times[row + ahead] < part.span.until
+            part.span.from <= times[row + first] && times[row + last] < part.span.until
         })
         .flat_map(move |row| {
             let row = &self.values[row * self.width()..][..self.width()];
@@ -211,7 +246,7 @@ impl Labels {
     }
 }
 
-/// By row, all steps of the window that ends there: how later rows differ from it.
+/// By row, all steps of the window that ends there: how later rows differ from the one `delay` rows on.
 fn outcomes(
     columns: &[f32],
     series: &[SeriesRows],
@@ -220,18 +255,24 @@ fn outcomes(
 ) -> Vec<f32> {
     let width = schema.horizon * targets;
     let mut outcomes = vec![f32::NAN; columns.len() * schema.horizon];
-    let of = |change: f64| match schema.target_kind {
-        TargetKind::Direction => direction(change, schema.dead_band),
-        _ => known(change as f32),
+    let of = |base: f32, later: f32| match schema.target_kind {
+        TargetKind::Direction => direction(change(base, later), schema.dead_band),
+        TargetKind::Difference => difference(base, later),
+        TargetKind::Value | TargetKind::Return => known(change(base, later) as f32),
     };
     by_series(&mut outcomes, series, width).into_par_iter().for_each(|(series, out)| {
         let rows = &columns[series.start * targets..series.end * targets];
         for (row, out) in out.chunks_exact_mut(width).enumerate() {
             // Past the end of the series it stays NaN.
-            let (base, later) = rows[row * targets..].split_at(targets);
+            let base = row.saturating_add(schema.delay).saturating_mul(targets);
+            let Some((base, later)) =
+                rows.get(base..).and_then(|rows| rows.split_at_checked(targets))
+            else {
+                break;
+            };
             for (out, later) in out.chunks_exact_mut(targets).zip(later.chunks_exact(targets)) {
                 for ((out, base), later) in out.iter_mut().zip(base).zip(later) {
-                    *out = of(change(*base, *later));
+                    *out = of(*base, *later);
                 }
             }
         }
@@ -239,12 +280,20 @@ fn outcomes(
     outcomes
 }
 
-/// By row: its time, and that of its outcome `step + 1` rows later. An outcome past the end of its
-/// series is missing, whatever its time.
-fn outcome_times(series: &[SeriesRows], times: &[i64], step: usize) -> Vec<(i64, i64)> {
+/// By row of a window's end: the two times that its label compares, that of the row `delay` rows on
+/// and that of the outcome `step + 1` rows after it. An outcome past the end of its series is missing,
+/// whatever its time.
+fn outcome_times(
+    series: &[SeriesRows],
+    times: &[i64],
+    delay: usize,
+    step: usize,
+) -> Vec<(i64, i64)> {
     let rows =
         series.iter().flat_map(|series| (series.start..series.end).map(|row| (row, series.end)));
-    rows.map(|(row, end)| (times[row], times[(row + step + 1).min(end - 1)])).collect()
+    let base = rows.map(|(row, end)| (row.saturating_add(delay), end));
+    let time = |row: usize, end: usize| times[row.min(end - 1)];
+    base.map(|(row, end)| (time(row, end), time(row.saturating_add(step + 1), end))).collect()
 }
 
 /// The values of each series, `width` a row.
@@ -274,6 +323,14 @@ fn change(base: f32, later: f32) -> f64 {
         return f64::NAN;
     }
     (f64::from(later) - f64::from(base)) / f64::from(base).abs()
+}
+
+/// The change from `base` to `later`; NaN where that is no number.
+fn difference(base: f32, later: f32) -> f32 {
+    if !is_known(base) || !is_known(later) {
+        return f32::NAN;
+    }
+    known((f64::from(later) - f64::from(base)) as f32)
 }
 
 fn direction(change: f64, dead_band: f64) -> f32 {

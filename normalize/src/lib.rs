@@ -60,11 +60,13 @@ mod forecasts;
 mod huge_pages;
 mod labels;
 mod limit;
+mod missing_level;
 mod moments;
 mod panel_rows;
 mod passes;
 mod prefetch_hints;
 mod prepare;
+mod purpose;
 mod reference;
 mod relative;
 mod resolution;
@@ -87,6 +89,7 @@ pub use crate::{
     fit::{FitSettings, Fitted, fit},
     limit::Limit,
     panel_rows::SeriesRows,
+    purpose::{ForecastTimes, PredictPurpose, Purpose, Resume, TrainPurpose},
     rows::ScaledRows,
     scalers::ScaleMethod,
     settings::{
@@ -95,7 +98,7 @@ pub use crate::{
     },
     shuffle::Shuffle,
     split::{Span, Split, SplitPart, TrainSplit},
-    stage::{ForecastTimes, MakeSlots, Normalize, NormalizeSettings, Purpose, Resume},
+    stage::{MakeSlots, Normalize, NormalizeSettings},
     training_data::{BatchIter, TrainingData, TrainingSettings},
     windows::{LeftOut, Window, WindowIndex, WindowShape},
 };

@@ -5,9 +5,10 @@ use crate::{
     batches::{Batches, Rank, TimeBatches, TrainingOrder},
     error::NormalizeError,
     limit::Limit,
+    purpose::Resume,
     rows::ScaledRows,
     settings::WindowOrder,
-    stage::{NormalizeSettings, Resume},
+    stage::NormalizeSettings,
     windows::WindowIndex,
 };
 use millstream_data::{BatchCounts, Panel, Phase, Plan, Tag, WindowCounts};

@@ -11,11 +11,12 @@ use crate::{
     forecasts::{Forecasts, set_test_part, without_own_scale},
     panel_rows,
     passes::{Course, Passes, TrainPasses},
+    purpose::{PredictPurpose, Purpose, TrainPurpose},
     room::Copied,
     rows::ScaledRows,
     settings::{ShortSeries, SplitSettings, WindowOrder, WindowSettings},
     split::{Split, SplitPart, distinct_times},
-    stage::{NormalizeSettings, Purpose},
+    stage::NormalizeSettings,
     windows::{LeftOut, WindowIndex, WindowShape},
 };
 use millstream_data::{BatchLayout, Panel, Plan, WindowCounts};
@@ -46,12 +47,13 @@ impl Prepared {
             return Err(NormalizeError::EmptyPanel);
         }
         match &settings.purpose {
-            Purpose::Train { split, epochs, seed, resume } => {
+            Purpose::Train(TrainPurpose { split, epochs, seed, resume }) => {
                 let (epochs, limit) = (*epochs, settings.limit);
                 let course = Course { epochs, seed: *seed, resume: *resume, limit };
                 Prepared::to_train(panel, settings, split, course, is_called_off)
             }
-            Purpose::Predict { schema, scaling, times, series } => {
+            Purpose::Predict(predict) => {
+                let PredictPurpose { schema, scaling, times, series } = &**predict;
                 let forecasts = Forecasts { schema, scaling, times: *times, series };
                 Prepared::to_predict(panel, settings, &forecasts, is_called_off)
             }
@@ -87,8 +89,9 @@ impl Prepared {
             return Ok(None);
         }
         let shape = WindowShape::of(&schema, &wanted.window);
-        let all = [split.train().part(), &split.validation, &split.test];
-        let indexes = all.map(|part| WindowIndex::labelled(&rows, shape, part));
+        let judged = |part| WindowIndex::labelled(&rows, shape.without_stride(), part);
+        let train = WindowIndex::labelled(&rows, shape, split.train().part());
+        let indexes = [train, judged(&split.validation), judged(&split.test)];
         let windows = counts(&rows, shape, &split, &indexes);
         if windows.train == 0 {
             let left_out = indexes[0].left_out();
@@ -157,6 +160,7 @@ impl Prepared {
 /// Refuses windows that no series has the rows for, before anything is made as large as they are.
 fn long_enough(panel: &Panel, wanted: &FitSettings, split: &Split) -> Result<(), NormalizeError> {
     let WindowSettings { lookback, horizon, min_rows, short, .. } = &wanted.window;
+    let delay = wanted.target.delay;
     let lookback = match short {
         ShortSeries::Skip => lookback.get(),
         ShortSeries::Pad => (*min_rows).min(*lookback).get(),
@@ -164,9 +168,9 @@ fn long_enough(panel: &Panel, wanted: &FitSettings, split: &Split) -> Result<(),
     let series = panel_rows::series(panel);
     let longest = series.iter().map(|s| s.end - s.start).max().unwrap_or(0);
     let horizon = horizon.get();
-    if longest < lookback.saturating_add(horizon) {
+    if longest < lookback.saturating_add(horizon).saturating_add(delay) {
         let learned = rows_before(panel, split.train().part());
-        return Err(NormalizeError::SeriesTooShort { lookback, horizon, longest, learned });
+        return Err(NormalizeError::SeriesTooShort { lookback, horizon, delay, longest, learned });
     }
     Ok(())
 }
@@ -184,7 +188,7 @@ fn counts(
         train,
         validation,
         test,
-        short_series: short_series(rows, shape.min_rows + shape.horizon),
+        short_series: short_series(rows, shape.min_rows + shape.reach()),
         missing_target: sum(|left_out| left_out.missing_target),
         missing_reference: sum(|left_out| left_out.missing_reference),
         missing_input: sum(|left_out| left_out.missing_input),
@@ -218,7 +222,7 @@ fn no_training_window(
     validation: f64,
     left_out: LeftOut,
 ) -> NormalizeError {
-    let (lookback, horizon) = (shape.min_rows, shape.horizon);
+    let (lookback, reach) = (shape.min_rows, shape.reach());
     let seen = rows_before(panel, split.train().part());
     let format = |time| panel.schema().format_time(time);
     let part = split.train().part();
@@ -250,7 +254,7 @@ fn no_training_window(
                 }
                 hint += ", or ";
             }
-            match seen.saturating_sub(horizon) {
+            match seen.saturating_sub(reach) {
                 0 => hint + "load more rows",
                 rows if rows < lookback => hint + &format!("set window.lookback to {rows} or less"),
                 _ => hint + "fill what is missing",
@@ -264,7 +268,7 @@ fn no_training_window(
             i64::MAX => "no series".to_owned(),
             end => format!("training ends at {}, and before that no series", format(end)),
         },
-        needed: lookback + horizon,
+        needed: lookback + reach,
         missing_target: left_out.missing_target,
         missing_input: left_out.missing_input + left_out.missing_reference,
         hint,

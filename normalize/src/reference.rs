@@ -61,6 +61,17 @@ pub(crate) struct BadReferences {
     pub(crate) first: Vec<bool>,
 }
 
+impl BadReferences {
+    /// Adds rows at which no window may end. Empty for "all may".
+    pub(crate) fn add_last(&mut self, bad: Vec<bool>) {
+        if self.last.is_empty() {
+            self.last = bad;
+        } else {
+            self.last.iter_mut().zip(bad).for_each(|(all, bad)| *all |= bad);
+        }
+    }
+}
+
 impl References {
     /// `None` when no input has a reference. `place_of` finds a column in the panel.
     pub(crate) fn new(

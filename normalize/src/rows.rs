@@ -13,7 +13,9 @@ use crate::{
     panel_rows::{self, PanelRows, SeriesRows},
     reference::{BadReferences, References},
 };
-use millstream_data::{DataSchema, Extras, Missing, Padding, Panel, Reference, Scaling};
+use millstream_data::{
+    DataSchema, Extras, Missing, Padding, Panel, Reference, Scaling, TargetKind,
+};
 use rayon::prelude::*;
 use std::borrow::Cow;
 
@@ -28,7 +30,7 @@ pub struct ScaledRows {
     /// Parts of a batch besides inputs and labels.
     pub extras: Extras,
     pub(crate) labels: Labels,
-    /// The labels in user units.
+    /// The labels in user units; of kind `difference` the levels that they lead to.
     pub(crate) outcomes: Labels,
     pub(crate) references: Option<References>,
     pub(crate) times: Vec<i64>,
@@ -91,8 +93,11 @@ impl ScaledRows {
         }
         let (count, names) = (columns.targets.len(), panel.schema());
         let kind = scaling.targets.first().map(|c| c.cross_section).unwrap_or_default();
+        let levels = (schema.target_kind == TargetKind::Difference)
+            .then(|| Labels::levels(targets.clone(), &series, count, schema.horizon));
         let labels = Labels::raw(targets, &series, &times, count, schema, kind);
-        let outcomes = labels.clone();
+        let without_level = levels.as_ref().map(Labels::without_level).unwrap_or_default();
+        let outcomes = levels.unwrap_or_else(|| labels.clone());
         let labels = labels.scale(&series, names, scaling);
         for column in &scaling.features {
             if let Reference::Column(name) = &column.reference {
@@ -107,8 +112,9 @@ impl ScaledRows {
             Missing::Drop => missing_inputs(&rows, &features),
             Missing::Zero | Missing::Ffill | Missing::Mask => Vec::new(),
         };
-        let bad_reference =
+        let mut bad_reference =
             references.as_ref().map(|r| r.bad_rows(&inputs, channels)).unwrap_or_default();
+        bad_reference.add_last(without_level);
         Ok(ScaledRows {
             channels,
             extras: Extras {

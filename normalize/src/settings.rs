@@ -12,8 +12,12 @@ use std::num::NonZeroUsize;
 pub struct TargetSettings {
     /// One or more columns.
     pub columns: Vec<String>,
-    /// What of them.
+    /// What of them; of a difference the level is given back, so it takes no `delay` and no
+    /// `cross_section`.
     pub kind: TargetKind,
+    /// Of kinds `return` and `direction`: rows between the window's last one and the one that changes
+    /// count from.
+    pub delay: usize,
     /// Of kind `direction`: changes of at most this share of the value count as none.
     pub dead_band: f64,
     /// What outcomes of all series at one time are made of before they are scaled.
@@ -28,7 +32,8 @@ pub struct WindowSettings {
     pub lookback: NonZeroUsize,
     /// Steps forecast: t+1 … t+horizon.
     pub horizon: NonZeroUsize,
-    /// Rows between the starts of two windows of a series.
+    /// Rows between the starts of two windows of a series to learn from. Every window is validated,
+    /// tested and forecast.
     pub stride: NonZeroUsize,
     /// What happens where a series has fewer rows than `lookback`.
     pub short: ShortSeries,
@@ -195,6 +200,7 @@ impl Default for TargetSettings {
         TargetSettings {
             columns: vec!["close_pct".to_owned()],
             kind: TargetKind::Value,
+            delay: 0,
             dead_band: 0.0,
             cross_section: CrossSection::None,
         }

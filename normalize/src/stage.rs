@@ -2,9 +2,9 @@
 
 use crate::{
     batch_maker::BatchMaker, batches::Rank, error::NormalizeError, fit::FitSettings, limit::Limit,
-    prepare::Prepared, settings::SplitSettings, split::Span, training_data::TrainingSettings,
+    prepare::Prepared, purpose::Purpose, training_data::TrainingSettings,
 };
-use millstream_data::{BatchLayout, BatchSlot, DataSchema, Panel, Scaling};
+use millstream_data::{BatchLayout, BatchSlot, Panel};
 use millstream_stage::{Emit, Flow, Lease, Pool, Stage, thread_pool_here};
 use std::{error::Error, num::NonZeroUsize};
 
@@ -27,60 +27,12 @@ pub struct NormalizeSettings {
 
 impl Default for NormalizeSettings {
     fn default() -> Self {
-        let TrainingSettings { fit, split, batch_size, seed } = TrainingSettings::default();
-        let purpose = Purpose::Train { split, epochs: 1, seed, resume: None };
+        let TrainingSettings { fit, batch_size, .. } = TrainingSettings::default();
+        let purpose = Purpose::default();
         let threads = NonZeroUsize::MIN;
         let (rank, limit) = (Rank::ALONE, Limit::None);
         NormalizeSettings { fit, batch_size, rank, threads, purpose, limit }
     }
-}
-
-/// What the batches are for.
-#[derive(Debug, Clone)]
-pub enum Purpose {
-    /// Split, fit, then stream: validation once before the first step, each epoch's training and
-    /// validation batches, and the test batches at the end.
-    Train {
-        /// How the data is divided.
-        split: SplitSettings,
-        /// Passes over the training windows.
-        epochs: u32,
-        /// Chooses the order of the training windows.
-        seed: u64,
-        /// Where to begin; `None` for the beginning.
-        resume: Option<Resume>,
-    },
-    /// Scale as a model was trained, then stream the windows to forecast. Of the settings, only the
-    /// stride counts; all else is the model's.
-    Predict {
-        /// The model's data contract.
-        schema: Box<DataSchema>,
-        /// The model's scaling.
-        scaling: Scaling,
-        /// Which times.
-        times: ForecastTimes,
-        /// Only these series, by name; empty for all. A cross-section is over all series of the
-        /// panel, whichever are forecast.
-        series: Vec<String>,
-    },
-}
-
-/// When the forecasts are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForecastTimes {
-    /// In the model's test part: its windows, and those after it whose outcome is still to come.
-    TestPart,
-    /// At these times: those of the windows' last rows.
-    MadeIn(Span),
-}
-
-/// Where a stream that was interrupted goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resume {
-    /// The epoch, from 1.
-    pub epoch: u32,
-    /// The next training batch of that epoch.
-    pub batch: u64,
 }
 
 /// Makes the batch slots once the layout is known; prefetch does, for the device it feeds.

@@ -6,12 +6,8 @@
 //! trained on, put [`Normalize`](crate::Normalize) into a line.
 
 use crate::{
-    batch_maker::BatchMaker,
-    error::NormalizeError,
-    fit::FitSettings,
-    prepare::Prepared,
-    settings::SplitSettings,
-    stage::{NormalizeSettings, Purpose},
+    batch_maker::BatchMaker, error::NormalizeError, fit::FitSettings, prepare::Prepared,
+    purpose::TrainPurpose, settings::SplitSettings, stage::NormalizeSettings,
 };
 use millstream_data::{BatchSlot, Panel, Phase, Plan, Tag};
 use std::{num::NonZeroUsize, sync::Arc};
@@ -59,7 +55,7 @@ impl TrainingData {
     pub fn new(panel: &Panel, settings: &TrainingSettings) -> Result<Self, NormalizeError> {
         let TrainingSettings { fit, split, batch_size, seed } = settings.clone();
         // How many epochs there are is up to who asks for them.
-        let purpose = Purpose::Train { split, epochs: u32::MAX, seed, resume: None };
+        let purpose = TrainPurpose { split, epochs: u32::MAX, seed, resume: None }.into();
         let settings = NormalizeSettings { fit, batch_size, purpose, ..Default::default() };
         let prepared = Prepared::new(panel, &settings, &|| false)?;
         let prepared = prepared.expect("nobody calls it off");

@@ -14,6 +14,7 @@ use crate::{
     split::{Span, SplitPart},
 };
 use millstream_data::DataSchema;
+use std::ops::RangeInclusive;
 
 /// The shape of the windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,9 @@ pub struct WindowShape {
     pub min_rows: usize,
     /// Steps forecast.
     pub horizon: usize,
-    /// Rows between two windows.
+    /// Rows between a window's last one and the one that its first step counts from.
+    pub delay: usize,
+    /// Rows between two windows to learn from; what is forecast is every window.
     pub stride: usize,
 }
 
@@ -36,8 +39,32 @@ impl WindowShape {
             lookback: schema.lookback,
             min_rows: schema.min_rows.clamp(1, schema.lookback),
             horizon: schema.horizon,
+            delay: schema.delay,
             stride: window.stride.get(),
         }
+    }
+
+    /// Rows after a window's last one that its labels need.
+    #[must_use]
+    pub fn reach(&self) -> usize {
+        self.horizon.saturating_add(self.delay)
+    }
+
+    /// The outcomes of the window that ends at `row`, step by step.
+    pub(crate) fn outcomes(&self, row: usize) -> RangeInclusive<usize> {
+        row + self.delay + 1..=row + self.reach()
+    }
+
+    /// The last row of the window whose first outcome is in this row; the first row there is where that
+    /// would be before it.
+    fn ends_before(&self, first_target: usize) -> usize {
+        first_target.saturating_sub(self.delay.saturating_add(1))
+    }
+
+    /// The same windows, every one of them: what a model is judged by.
+    #[must_use]
+    pub fn without_stride(self) -> Self {
+        WindowShape { stride: 1, ..self }
     }
 }
 
@@ -101,19 +128,20 @@ pub struct WindowIndex {
 }
 
 impl WindowIndex {
-    /// Every window whose targets all lie in `part` and are all known.
+    /// Every window, of each series every `stride`-th, whose targets all lie in `part` and are all
+    /// known.
     #[must_use]
     pub fn labelled(rows: &ScaledRows, shape: WindowShape, part: &SplitPart) -> Self {
         let mut index = WindowIndex::empty(shape);
         for series in rows.series().iter().filter(|series| part.has_series(series.code)) {
             let times = &rows.times()[series.start..series.end];
             let Span { from, until } = part.span;
-            // The first target is the row after the last input, so it must be inside, and so must
-            // the last target.
+            // The first target must be inside, and so must the last one. What a change counts from may
+            // lie before, as the window does.
             let first_target = series.start + times.partition_point(|&time| time < from);
             let after = series.start + times.partition_point(|&time| time < until);
-            let first = (series.start + shape.min_rows).max(first_target) - 1;
-            let ends = (first..after.saturating_sub(shape.horizon)).step_by(shape.stride);
+            let first = (series.start + shape.min_rows - 1).max(shape.ends_before(first_target));
+            let ends = (first..after.saturating_sub(shape.reach())).step_by(shape.stride);
             index.add(&rows.validity, *series, ends, true);
         }
         index
@@ -121,7 +149,7 @@ impl WindowIndex {
 
     /// Every window that forecasts into `part`, whether or not its outcome is known: the labelled
     /// windows of the part and, where the part goes on as far as the data does, those whose targets
-    /// are still to come. A series that ended before the part has none.
+    /// are still to come. A series that ended before the part has none. None is left out by a stride.
     #[must_use]
     pub fn forecastable(rows: &ScaledRows, shape: WindowShape, part: &SplitPart) -> Self {
         let mut index = WindowIndex::empty(shape);
@@ -140,16 +168,16 @@ impl WindowIndex {
                 series.end
             } else {
                 let after = series.start + own.partition_point(|&time| time < until);
-                after.saturating_sub(shape.horizon)
+                after.saturating_sub(shape.reach())
             };
-            let first = (series.start + shape.min_rows).max(first_target) - 1;
-            index.add(&rows.validity, *series, (first..end).step_by(shape.stride), false);
+            let first = (series.start + shape.min_rows - 1).max(shape.ends_before(first_target));
+            index.add(&rows.validity, *series, first..end, false);
         }
         index
     }
 
     /// Every window whose last row lies in `part`: a forecast made then, whether or not its outcome
-    /// is known.
+    /// is known. None is left out by a stride.
     #[must_use]
     pub fn made_in(rows: &ScaledRows, shape: WindowShape, part: &SplitPart) -> Self {
         let mut index = WindowIndex::empty(shape);
@@ -158,8 +186,7 @@ impl WindowIndex {
             let own = &rows.times()[series.start..series.end];
             let row = |time: i64| series.start + own.partition_point(|&other| other < time);
             let first = (series.start + shape.min_rows - 1).max(row(from));
-            let ends = (first..row(until)).step_by(shape.stride);
-            index.add(&rows.validity, *series, ends, false);
+            index.add(&rows.validity, *series, first..row(until), false);
         }
         index
     }
@@ -256,7 +283,7 @@ impl WindowIndex {
 
     /// The earliest time at which all targets of a window are known.
     pub(crate) fn earliest(&self, rows: &ScaledRows) -> Option<i64> {
-        let known = |place: &WindowEnd| rows.times()[place.row as usize + self.shape.horizon];
+        let known = |place: &WindowEnd| rows.times()[place.row as usize + self.shape.reach()];
         self.places.iter().map(known).min()
     }
 

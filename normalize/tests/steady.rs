@@ -7,8 +7,8 @@ use millstream_data::{
     BatchSlot, Missing, Panel, PanelSchema, Reference, Relative, Shard, TargetKind, TimeKind,
 };
 use millstream_normalize::{
-    FitSettings, MakeSlots, Normalize, NormalizeSettings, PadSide, Purpose, Rank, ScaleSettings,
-    ShortSeries, SplitSettings, TargetSettings, TrainingData, TrainingSettings, WindowOrder,
+    FitSettings, MakeSlots, Normalize, NormalizeSettings, PadSide, Rank, ScaleSettings,
+    ShortSeries, TargetSettings, TrainPurpose, TrainingData, TrainingSettings, WindowOrder,
     WindowSettings,
 };
 use millstream_stage::{Ending, Flow, Lease, Pipeline, Pool, Sink, Source, thread_pool_here};
@@ -173,12 +173,7 @@ fn through_the_stage(fit: &FitSettings, violation: bool) -> u64 {
         batch_size: size(BATCH),
         rank: Rank::ALONE,
         threads: size(2),
-        purpose: Purpose::Train {
-            split: SplitSettings::default(),
-            epochs: 99,
-            seed: 3,
-            resume: None,
-        },
+        purpose: TrainPurpose { epochs: 99, seed: 3, ..TrainPurpose::default() }.into(),
         ..NormalizeSettings::default()
     };
     let make: MakeSlots =

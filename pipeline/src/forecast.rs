@@ -17,7 +17,7 @@ use millstream_data::{CrossSection, DataSchema, Scaling};
 use millstream_loader::Refresh;
 use millstream_model::{Architecture, ModelDescription, ModelError, built_in};
 use millstream_normalize::{
-    ForecastTimes, Limit, Normalize, NormalizeSettings, Purpose, Rank, Span,
+    ForecastTimes, Limit, Normalize, NormalizeSettings, PredictPurpose, Rank, Span,
 };
 use millstream_predictor::{Contract, Output, PredictProgress, Predictor, read_contract};
 use millstream_stage::{Ending, Pipeline, StageReport};
@@ -244,7 +244,7 @@ impl fmt::Debug for Forecast {
 fn is_of_the_model(change: &Override) -> bool {
     let key = change.key.as_str();
     let free = ["source.", "prefetch.", "run."].iter().any(|section| key.starts_with(section));
-    let free = free || ["window.stride", "train.batch_size"].contains(&key);
+    let free = free || key == "train.batch_size";
     !free || key == "source.features"
 }
 
@@ -290,13 +290,14 @@ pub(crate) fn predict_run(
     // references, as a run's settings are its own.
     settings.target.columns.clone_from(&schema.targets);
     settings.window.segment.clone_from(&schema.segment);
-    let series = asked.series.clone();
+    let mut purpose = PredictPurpose::new(schema, scaling);
+    (purpose.times, purpose.series) = (times, asked.series.clone());
     let normalize = NormalizeSettings {
         fit: settings.fit(),
         batch_size: settings.train.batch_size,
         rank: Rank::ALONE,
         threads: threads::share(&settings.run).normalize,
-        purpose: Purpose::Predict { schema: Box::new(schema), scaling, times, series },
+        purpose: purpose.into(),
         limit: asked.limit,
     };
     let loader = loader(&settings, asked.refresh, watch);

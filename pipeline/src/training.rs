@@ -19,7 +19,7 @@ use crate::{
 };
 use millstream_loader::{Loader, Refresh};
 use millstream_model::Architecture;
-use millstream_normalize::{Normalize, NormalizeSettings, Purpose, Rank, Resume};
+use millstream_normalize::{Normalize, NormalizeSettings, Rank, Resume, TrainPurpose};
 use millstream_prefetch::Device;
 use millstream_stage::{Ending, Outcome, Pipeline};
 use millstream_trainer::{Progress, RunLock, TrainReport, Trainer};
@@ -276,12 +276,13 @@ impl Training {
             batch_size: settings.train.batch_size,
             rank: Rank::ALONE,
             threads: threads::share(&settings.run).normalize,
-            purpose: Purpose::Train {
+            purpose: TrainPurpose {
                 split: settings.split.clone(),
                 epochs: settings.train.epochs,
                 seed: settings.train.seed,
                 resume,
-            },
+            }
+            .into(),
             limit: self.trial.limit,
         };
         let loader = loader(settings, self.refresh, watch);

@@ -88,6 +88,7 @@ impl Contract {
         check("lookback", text(&wanted.lookback), text(&given.lookback))?;
         check("horizon", text(&wanted.horizon), text(&given.horizon))?;
         check("targets of kind", text(&wanted.target_kind), text(&given.target_kind))?;
+        check("delay", text(&wanted.delay), text(&given.delay))?;
         check("padding", text(&wanted.padding), text(&given.padding))?;
         check("segment column", text(&wanted.segment), text(&given.segment))?;
         check("series column", text(&wanted.series_column), text(&given.series_column))?;

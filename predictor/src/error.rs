@@ -92,6 +92,14 @@ pub enum PredictError {
         /// The answer's shape.
         found: Vec<i64>,
     },
+    /// Differences are forecast, and nobody says from where they count.
+    #[error(
+        "batch {index} does not say from which level each of its changes counts (BatchMeta::last_known), so no level can be given back"
+    )]
+    NoLevel {
+        /// The batch's position in the stream.
+        index: u64,
+    },
     /// Two output columns would have the same name.
     #[error(transparent)]
     TwoColumns(#[from] millstream_data::SameName),

@@ -23,10 +23,10 @@ mod checkpoint;
 mod contract;
 mod error;
 mod export;
+mod forecast_table;
 mod output;
 mod predictor;
 mod sinks;
-mod table;
 
 pub use crate::{
     contract::{Contract, read_contract},

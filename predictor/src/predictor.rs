@@ -4,8 +4,8 @@ use crate::{
     checkpoint::{self, Files},
     contract::{Contract, SCALER, SCHEMA, WEIGHTS},
     error::PredictError,
+    forecast_table::ForecastTable,
     output::{OpenOutput, Output},
-    table::Table,
 };
 use millstream_data::{DeviceBatch, Phase, Plan};
 use millstream_model::{
@@ -66,7 +66,7 @@ pub struct Predictor {
     weights: Option<TensorFile>,
     /// `None` until the first batch has told how large batches are, and where they lie.
     model: Option<Box<dyn Model>>,
-    table: Table,
+    table: ForecastTable,
     output: OpenOutput,
     observer: Box<dyn FnMut(&PredictProgress)>,
     report: PredictReport,
@@ -105,7 +105,7 @@ impl Predictor {
         let contract = Contract::parse(&folder, &schema, &scaler)?;
         let architecture = find(&contract.model)?;
         let weights = TensorFile::parse(folder.join(WEIGHTS), &bytes)?;
-        let table = Table::new(&contract)?;
+        let table = ForecastTable::new(&contract)?;
         Ok(Predictor {
             output: output.open(table.schema())?,
             contract,
@@ -170,6 +170,9 @@ impl Sink for Predictor {
         self.forecast(&tensors)?;
         let batch = tensors.batch();
         let (meta, plan) = (batch.meta(), batch.plan());
+        if !ForecastTable::can_tell(meta, plan) {
+            return Err(PredictError::NoLevel { index: batch.tag().index });
+        }
         let rows = self.table.rows(meta, plan, &self.forecasts);
         self.output.write(&rows)?;
         for code in &meta.series {

@@ -8,7 +8,7 @@ use crate::{
     metrics::{Figures, Sums, Tally},
     pass::RawOutcomes,
 };
-use millstream_data::{Fit, Plan, TargetKind};
+use millstream_data::{Fit, Plan, TargetKind, level_after};
 use std::cmp::Ordering;
 use tch::Tensor;
 
@@ -55,6 +55,10 @@ struct Target<'a> {
     series: &'a [u32],
     /// See [`Kept::last`].
     last: Column,
+    /// Of kind `difference` the levels that changes count from, where the batches say them. Numbers in
+    /// user units are then differences all the same: of a forecast that between the level which the file
+    /// of forecasts holds and this one.
+    levels: Vec<f64>,
 }
 
 /// The figures of each of these forecasters.
@@ -106,8 +110,15 @@ impl<'a> Target<'a> {
             units: names.iter().map(unit).collect(),
             series: kept.series,
             last: Column { scaled: values(kept.last, number), raw: Vec::new() },
+            levels: Vec::new(),
         };
-        target.last = target.given(target.last.scaled.clone(), &kept.raw.last, number);
+        let last = target.last.scaled.clone();
+        if target.kind == TargetKind::Difference {
+            target.levels = target.as_told(&kept.raw.last, number).unwrap_or_default();
+            target.last = Column { raw: vec![0.0; last.len()], scaled: last };
+        } else {
+            target.last = target.given(last, &kept.raw.last, number);
+        }
         target
     }
 
@@ -126,15 +137,37 @@ impl<'a> Target<'a> {
 
     /// What column `at` of the batches was before it was scaled, if they say so.
     fn given(&self, scaled: Vec<f32>, raw: &[f32], at: usize) -> Column {
-        let width = raw.len() / self.series.len().max(1);
-        if width == 0 || width * self.series.len() != raw.len() {
-            return self.column(scaled);
+        let told = match self.as_told(raw, at) {
+            Some(levels) if self.kind == TargetKind::Difference => {
+                // Without the levels that they count from, levels say nothing of changes.
+                let changes = levels.iter().zip(&self.levels).map(|(level, last)| level - last);
+                Some(changes.collect()).filter(|_| levels.len() == self.levels.len())
+            }
+            told => told,
+        };
+        match told {
+            Some(raw) => Column { raw, scaled },
+            None => self.column(scaled),
         }
-        let raw = raw.iter().skip(at).step_by(width).map(|value| f64::from(*value));
-        Column { raw: raw.collect(), scaled }
+    }
+
+    /// Column `at` of what the batches say in user units, if they do.
+    fn as_told(&self, raw: &[f32], at: usize) -> Option<Vec<f64>> {
+        let width = raw.len() / self.series.len().max(1);
+        let told = width > 0 && width * self.series.len() == raw.len();
+        let raw = raw.iter().skip(at).step_by(width.max(1)).map(|value| f64::from(*value));
+        told.then(|| raw.collect())
     }
 
     fn raw(&self, window: usize, scaled: f32) -> f64 {
+        let change = self.unscaled(window, scaled);
+        match self.levels.get(window) {
+            Some(last) => f64::from(level_after(*last as f32, change)) - last,
+            None => change,
+        }
+    }
+
+    fn unscaled(&self, window: usize, scaled: f32) -> f64 {
         // "No change" is exactly that, which rounding need not bring back.
         if scaled == self.last.scaled[window] {
             match self.last.raw.get(window) {

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 /// What is compared: for each window, step and target one forecast and one outcome. Scaled units
 /// are those the model learns in, `(curve(raw) - offset) / scale` by `scaler.json`; user units are
 /// those of the source, as a file of forecasts has them. For `target.kind` `return` they are
-/// shares, for `direction` -1 to 1.
+/// shares, for `direction` -1 to 1. For `difference` they are changes in those units: of a forecast from
+/// the level that it counts from to that in the file, an `f32`; of an outcome likewise. Errors of changes
+/// are errors of levels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Mean of `(forecast - outcome)²`, in scaled units.
@@ -21,7 +23,8 @@ pub struct Metrics {
     /// Share of forecasts with the right direction, among the pairs in which both the forecast and
     /// the outcome have one.
     ///
-    /// Of targets of kind `return` or `direction`, the direction is the sign of the value itself.
+    /// Of targets of kind `difference`, `return` or `direction`, the direction is the sign of the value
+    /// itself.
     /// Of kind `value`, it is that of the change since the last known value: whether the value, t+1
     /// or later, lies above or below what the target last was, in the window's last row or, where
     /// it is missing there, before. No change has no direction, so "predict the last" has none at all;

@@ -27,6 +27,8 @@ struct Raw {
     forecasts: Vec<f64>,
     outcomes: Vec<f64>,
     last: Vec<f64>,
+    /// Of differences, where they count from: `[window][target]`.
+    levels: Vec<f64>,
 }
 
 fn plan(kind: TargetKind, change: impl FnOnce(&mut Scaling)) -> Arc<Plan> {
@@ -53,6 +55,7 @@ fn raw(kind: TargetKind) -> Raw {
         forecasts: (0..cells).map(number).collect(),
         outcomes: (0..cells).map(|i| number(i + 1_000)).collect(),
         last: (0..WINDOWS * TARGETS).map(last).collect(),
+        levels: (0..WINDOWS * TARGETS).map(|i| 24.0 + number(i + 9_000)).collect(),
     }
 }
 
@@ -99,8 +102,14 @@ fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
                 forecasts.push(scaled(plan, window, target, raw.forecasts[at]));
             }
             if tells {
+                // Differences are told as the levels that they count from and lead to.
+                let told = |value: f64, target: usize| match plan.schema.target_kind {
+                    TargetKind::Difference => raw.levels[window * TARGETS + target] + value,
+                    _ => value,
+                };
                 let of = |values: &[f64], width: usize| -> Vec<f32> {
-                    values[window * width..][..width].iter().map(|value| *value as f32).collect()
+                    let values = values[window * width..][..width].iter().enumerate();
+                    values.map(|(at, value)| told(*value, at % TARGETS) as f32).collect()
                 };
                 meta.outcomes.extend(of(&raw.outcomes, HORIZON * TARGETS));
                 meta.last_known.extend(of(&raw.last, TARGETS));
@@ -272,7 +281,8 @@ fn curves(scaling: &mut Scaling) {
     scaling.targets[1].fit.curve = Curve::Quantiles(vec![-1.5, -0.5, 0.0, 0.5, 1.5]);
 }
 
-const KINDS: [TargetKind; 3] = [TargetKind::Value, TargetKind::Return, TargetKind::Direction];
+const KINDS: [TargetKind; 4] =
+    [TargetKind::Value, TargetKind::Difference, TargetKind::Return, TargetKind::Direction];
 
 #[test]
 fn figures_are_those_of_the_definitions() {
@@ -315,6 +325,23 @@ fn changes_that_are_lost_by_scaling_still_have_a_direction() {
     let share = |tells| judged_with(&plan, &raw, tells).baseline.mean.unwrap().overall;
     assert_eq!(share(false).directional_accuracy, None, "all outcomes are the same");
     assert!(share(true).directional_accuracy.is_some());
+}
+
+/// A change that is no more in the level that a file of forecasts holds is none.
+#[test]
+fn differences_are_judged_by_the_levels_of_the_file() {
+    let plan = plan(TargetKind::Difference, |_| {});
+    let mut raw = raw(TargetKind::Difference);
+    let share = |raw: &Raw| judged(&plan, raw).model.overall.directional_accuracy;
+    assert!(share(&raw).is_some());
+    raw.forecasts.iter_mut().for_each(|change| *change *= 1e-9);
+    assert_eq!(share(&raw), None);
+    let found = judged(&plan, &raw).model.overall;
+    assert_eq!((found.mae_raw, found.ic), (judged_last(&plan, &raw).mae_raw, None));
+}
+
+fn judged_last(plan: &Arc<Plan>, raw: &Raw) -> Metrics {
+    judged(plan, raw).baseline.last.unwrap().overall
 }
 
 #[test]

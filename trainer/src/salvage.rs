@@ -12,7 +12,7 @@ const BEGINNINGS: [&[u8]; 2] = [b"{\"step\":", b"{\"epoch\":"];
 
 /// The part of any line that says where it belongs.
 #[derive(Deserialize)]
-struct Place {
+struct LineNumber {
     step: Option<u64>,
     epoch: Option<u32>,
 }
@@ -29,14 +29,14 @@ pub(crate) struct Salvaged {
 pub(crate) fn salvage(found: &[u8], resumed: &Resumed) -> Salvaged {
     let mut salvaged = Salvaged::default();
     let mut begins = false;
-    let mut keep = |place: &Place, line: &[u8]| {
-        let belongs = match (place.step, place.epoch) {
+    let mut keep = |number: &LineNumber, line: &[u8]| {
+        let belongs = match (number.step, number.epoch) {
             (Some(step), _) => step <= resumed.step,
             (None, Some(epoch)) => epoch < resumed.epoch,
             (None, None) => false,
         };
         if belongs {
-            let is_first = place.step.is_none() && place.epoch == Some(0);
+            let is_first = number.step.is_none() && number.epoch == Some(0);
             if let (true, false, Some(first)) = (!is_first, begins, &resumed.first) {
                 salvaged.kept.extend(text(first));
             }
@@ -46,8 +46,8 @@ pub(crate) fn salvage(found: &[u8], resumed: &Resumed) -> Salvaged {
         }
     };
     for line in found.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        if let Ok(place) = serde_json::from_slice(line) {
-            keep(&place, line);
+        if let Ok(number) = serde_json::from_slice(line) {
+            keep(&number, line);
             continue;
         }
         salvaged.unreadable += 1;
@@ -55,8 +55,8 @@ pub(crate) fn salvage(found: &[u8], resumed: &Resumed) -> Salvaged {
         for at in 0..line.len() {
             if BEGINNINGS.iter().any(|beginning| line[at..].starts_with(beginning)) {
                 let mut values = serde_json::Deserializer::from_slice(&line[at..]).into_iter();
-                if let Some(Ok(place)) = values.next() {
-                    keep(&place, &line[at..at + values.byte_offset()]);
+                if let Some(Ok(number)) = values.next() {
+                    keep(&number, &line[at..at + values.byte_offset()]);
                 }
             }
         }

@@ -91,7 +91,7 @@ fn schema_field(at: &str) -> String {
     match field {
         "lookback" | "horizon" | "min_rows" | "segment" => format!("window.{field}"),
         "padding" => "window.pad".to_owned(),
-        "dead_band" => "target.dead_band".to_owned(),
+        "dead_band" | "delay" => format!("target.{field}"),
         "target_kind" => "target.kind".to_owned(),
         "targets" => "target.columns".to_owned(),
         "features" => "source.features".to_owned(),
@@ -218,6 +218,10 @@ mod tests {
         let mut given = saved.clone();
         given.schema.target_kind = TargetKind::Return;
         let expected = "target.kind was \"value\" and is now \"return\"";
+        check(|unchanged| unchanged.schema(&saved.schema, &given.schema), expected);
+        let mut given = saved.clone();
+        given.schema.delay = 1;
+        let expected = "target.delay was 0 and is now 1";
         check(|unchanged| unchanged.schema(&saved.schema, &given.schema), expected);
         let mut given = saved.clone();
         given.schema.test_start = 5;

@@ -8,7 +8,7 @@ use crate::{
         rounds::{self, Method as _},
     },
     method::{Method, Reader, TWO},
-    workload::Table,
+    workload::BenchTable,
 };
 use std::num::NonZeroUsize;
 
@@ -24,13 +24,13 @@ const COMPARISONS: [(&str, Method, Method); 6] = [
     ("-psql", Method::sorted(Reader::Panel), Method::sorted(Reader::Psql)),
     (
         "-shuffled",
-        Method::new(Reader::Panel, Table::Shuffled, TWO),
-        Method::new(Reader::Drain, Table::Shuffled, TWO),
+        Method::new(Reader::Panel, BenchTable::Shuffled, TWO),
+        Method::new(Reader::Drain, BenchTable::Shuffled, TWO),
     ),
     (
         "-one-connection",
-        Method::new(Reader::Panel, Table::Sorted, ONE),
-        Method::new(Reader::Drain, Table::Sorted, ONE),
+        Method::new(Reader::Panel, BenchTable::Sorted, ONE),
+        Method::new(Reader::Drain, BenchTable::Sorted, ONE),
     ),
     ("-batches-wide", Method::sorted(Reader::Wide), Method::sorted(Reader::Drain)),
     ("-batches-packed", Method::sorted(Reader::Packed), Method::sorted(Reader::Drain)),

@@ -4,7 +4,7 @@
 //! (close to two gigabytes, or a tenth of that for a first look) are in cargo's folder for benches,
 //! under a name that stands for the very statements that made them.
 
-use crate::{harness::Failure, workload::Table};
+use crate::{harness::Failure, workload::BenchTable};
 use postgres::Transaction;
 use std::{
     fs::{self, File},
@@ -28,12 +28,16 @@ impl Kept {
     }
 
     /// Whether all of these were kept.
-    pub(crate) fn has(&self, tables: &[Table]) -> bool {
+    pub(crate) fn has(&self, tables: &[BenchTable]) -> bool {
         tables.iter().all(|table| self.file(*table).exists())
     }
 
     /// Fills a table with the rows that were kept, in their order.
-    pub(crate) fn restore(&self, to: &mut Transaction<'_>, table: Table) -> Result<(), Failure> {
+    pub(crate) fn restore(
+        &self,
+        to: &mut Transaction<'_>,
+        table: BenchTable,
+    ) -> Result<(), Failure> {
         let copy = format!("COPY {} FROM STDIN (FORMAT binary)", table.name());
         let mut rows = to.copy_in(&copy)?;
         io::copy(&mut File::open(self.file(table))?, &mut rows)?;
@@ -42,7 +46,11 @@ impl Kept {
     }
 
     /// Keeps the rows of a table for later runs.
-    pub(crate) fn keep(&self, from: &mut Transaction<'_>, table: Table) -> Result<(), Failure> {
+    pub(crate) fn keep(
+        &self,
+        from: &mut Transaction<'_>,
+        table: BenchTable,
+    ) -> Result<(), Failure> {
         fs::create_dir_all(&self.folder)?;
         let mut file = NamedTempFile::new_in(&self.folder)?;
         let copy = format!("COPY {} TO STDOUT (FORMAT binary)", table.name());
@@ -51,7 +59,7 @@ impl Kept {
         Ok(())
     }
 
-    fn file(&self, table: Table) -> PathBuf {
+    fn file(&self, table: BenchTable) -> PathBuf {
         self.folder.join(table.name()).with_extension("copy")
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     drain,
     harness::{Failure, child, rounds},
     ours, peers, psql, windows,
-    workload::Table,
+    workload::BenchTable,
 };
 use millstream_loader::{Columns, SourceKind, SourceSettings};
 use std::{env, num::NonZeroUsize, path::Path, process::Command};
@@ -39,19 +39,19 @@ pub(crate) struct Truths {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Method {
     pub(crate) reader: Reader,
-    pub(crate) table: Table,
+    pub(crate) table: BenchTable,
     pub(crate) connections: NonZeroUsize,
 }
 
 pub(crate) const TWO: NonZeroUsize = NonZeroUsize::new(2).expect("2 is not zero");
 
 impl Method {
-    pub(crate) const fn new(reader: Reader, table: Table, connections: NonZeroUsize) -> Self {
+    pub(crate) const fn new(reader: Reader, table: BenchTable, connections: NonZeroUsize) -> Self {
         Method { reader, table, connections }
     }
 
     pub(crate) const fn sorted(reader: Reader) -> Self {
-        Method::new(reader, Table::Sorted, TWO)
+        Method::new(reader, BenchTable::Sorted, TWO)
     }
 
     /// Has it run by a child process, and checks what that read.
@@ -63,7 +63,7 @@ impl Method {
     ) -> Result<Sample, Failure> {
         let sample: Sample = child::answer(&mut self.command(url, python)?)?;
         let tells = matches!(self.reader, Reader::Panel | Reader::Epoch | Reader::Peer(_));
-        let truth = if self.table == Table::Indexed { &truths.windows } else { &truths.table };
+        let truth = if self.table == BenchTable::Indexed { &truths.windows } else { &truths.table };
         if tells && !sample.content.is_whole() {
             return Err("does not tell what it read".into());
         }
@@ -102,7 +102,7 @@ impl rounds::Method for Method {
             Reader::Psql => "floor: psql",
             Reader::Peer(name) => name,
         };
-        let table = if self.table == Table::Shuffled { ", shuffled table" } else { "" };
+        let table = if self.table == BenchTable::Shuffled { ", shuffled table" } else { "" };
         let connections = if self.connections.get() == 1 { ", one connection" } else { "" };
         format!("{reader}{table}{connections}")
     }
@@ -139,7 +139,7 @@ impl Job {
             return Err(format!("no such child: {words:?}").into());
         };
         let reader = CHILDREN.iter().find(|(name, _)| *name == reader);
-        let table = Table::ALL.into_iter().find(|other| other.name() == table);
+        let table = BenchTable::ALL.into_iter().find(|other| other.name() == table);
         let (Some((_, reader)), Some(table)) = (reader, table) else {
             return Err(format!("no such child: {words:?}").into());
         };

@@ -12,7 +12,7 @@ use crate::{
     harness::{Failure, report::Report},
     method::{Method, Reader, TWO},
     windows::{self, Epoch},
-    workload::{Table, middle_page},
+    workload::{BenchTable, middle_page},
 };
 use std::{
     env,
@@ -39,12 +39,14 @@ const PEERS: [(&str, NonZeroUsize); 6] = [
 /// The peers, and ours over as many connections as they have.
 pub(crate) fn methods() -> Vec<Method> {
     let ours = [TWO, NonZeroUsize::MIN]
-        .map(|connections| Method::new(Reader::Panel, Table::Sorted, connections));
-    let peers = PEERS
-        .map(|(name, connections)| Method::new(Reader::Peer(name), Table::Sorted, connections));
-    let data_sets = DATA_SETS
-        .map(|(name, connections)| Method::new(Reader::Peer(name), Table::Indexed, connections));
-    let epoch = Method::new(Reader::Epoch, Table::Indexed, TWO);
+        .map(|connections| Method::new(Reader::Panel, BenchTable::Sorted, connections));
+    let peers = PEERS.map(|(name, connections)| {
+        Method::new(Reader::Peer(name), BenchTable::Sorted, connections)
+    });
+    let data_sets = DATA_SETS.map(|(name, connections)| {
+        Method::new(Reader::Peer(name), BenchTable::Indexed, connections)
+    });
+    let epoch = Method::new(Reader::Epoch, BenchTable::Indexed, TWO);
     ours.into_iter().chain(peers).chain([epoch]).chain(data_sets).collect()
 }
 
@@ -60,7 +62,7 @@ pub(crate) fn command(
     let folder = package.join("benches/postgres");
     let mut command = Command::new(python);
     let connections = method.connections.to_string();
-    if method.table == Table::Indexed {
+    if method.table == BenchTable::Indexed {
         command
             .arg(folder.join("data_sets.py"))
             .args([name, url, method.table.name(), &connections])
@@ -82,7 +84,7 @@ pub(crate) fn compare(outcomes: &[Outcome], epoch: Epoch) -> Report {
         let Reader::Peer(name) = peer.method.reader else { continue };
         let connections = peer.method.connections;
         let suffix = format!("-beside-{name}-{connections}");
-        let windows = peer.method.table == Table::Indexed;
+        let windows = peer.method.table == BenchTable::Indexed;
         let same = |ours: &&Outcome| match ours.method.reader {
             Reader::Panel => !windows && ours.method.connections == connections,
             Reader::Epoch => windows,

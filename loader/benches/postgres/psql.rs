@@ -7,7 +7,7 @@ use crate::{
         Failure,
         sample::{Clock, Whose},
     },
-    workload::{Table, middle_page},
+    workload::{BenchTable, middle_page},
 };
 use std::{
     env, fs,
@@ -27,7 +27,7 @@ pub(crate) fn find() -> Option<PathBuf> {
 }
 
 /// Copies both halves at once.
-pub(crate) fn run(url: &str, table: Table) -> Result<Sample, Failure> {
+pub(crate) fn run(url: &str, table: BenchTable) -> Result<Sample, Failure> {
     let program = find().ok_or("psql was there a moment ago")?;
     let middle = middle_page(url, table)?;
     let clock = Clock::start(Whose::Children)?;
@@ -44,7 +44,7 @@ pub(crate) fn run(url: &str, table: Table) -> Result<Sample, Failure> {
     clock.stop()
 }
 
-fn copy(program: &Path, url: &str, table: Table, side: &str, middle: i64) -> Command {
+fn copy(program: &Path, url: &str, table: BenchTable, side: &str, middle: i64) -> Command {
     let mut command = Command::new(program);
     let table = table.name();
     // No start-up file; it might print or time things.

@@ -10,7 +10,7 @@ use crate::{
         Failure,
         sample::{Clock, Whose},
     },
-    workload::{DAYS, Table},
+    workload::{BenchTable, DAYS},
 };
 use millstream_data::Panel;
 use millstream_loader::{Loader, SourceSettings};
@@ -70,7 +70,7 @@ pub(crate) fn shape() -> serde_json::Value {
 /// Makes the table, with the index that a query for windows needs, from the sorted one. Says what
 /// is in the batches that are compared.
 pub(crate) fn make(url: &str, epoch: Epoch) -> Result<Content, Failure> {
-    let (table, sorted) = (Table::Indexed.name(), Table::Sorted.name());
+    let (table, sorted) = (BenchTable::Indexed.name(), BenchTable::Sorted.name());
     let mut client = Client::connect(url, NoTls)?;
     client.batch_execute(&format!(
         "CREATE TABLE {table} AS SELECT * FROM {sorted} \

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// One of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Table {
+pub(crate) enum BenchTable {
     /// Rows lie in the order of the panel.
     Sorted,
     /// Rows lie anywhere, so the panel has to permute them.
@@ -16,15 +16,16 @@ pub(crate) enum Table {
     Indexed,
 }
 
-impl Table {
-    pub(crate) const ALL: [Table; 3] = [Table::Sorted, Table::Shuffled, Table::Indexed];
+impl BenchTable {
+    pub(crate) const ALL: [BenchTable; 3] =
+        [BenchTable::Sorted, BenchTable::Shuffled, BenchTable::Indexed];
 
     /// Its name in the database, which may be one that somebody lent us.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Table::Sorted => "millstream_bench_sorted",
-            Table::Shuffled => "millstream_bench_shuffled",
-            Table::Indexed => "millstream_bench_indexed",
+            BenchTable::Sorted => "millstream_bench_sorted",
+            BenchTable::Shuffled => "millstream_bench_shuffled",
+            BenchTable::Indexed => "millstream_bench_indexed",
         }
     }
 }
@@ -56,10 +57,10 @@ pub(crate) fn url(connection: &str) -> Result<String, Failure> {
 /// Makes the tables that are read whole, or takes them from an earlier run, and says what is in
 /// them.
 pub(crate) fn make(url: &str, rows: u64) -> Result<Content, Failure> {
-    const TABLES: [Table; 2] = [Table::Sorted, Table::Shuffled];
+    const TABLES: [BenchTable; 2] = [BenchTable::Sorted, BenchTable::Shuffled];
     clear(url)?;
     let mut client = Client::connect(url, NoTls)?;
-    let [sorted, shuffled] = TABLES.map(Table::name);
+    let [sorted, shuffled] = TABLES.map(BenchTable::name);
     let mut columns = String::new();
     let mut values = String::new();
     for feature in 1..=FEATURES {
@@ -106,7 +107,7 @@ pub(crate) fn make(url: &str, rows: u64) -> Result<Content, Failure> {
 /// Drops the tables: they may be in a database that somebody lent us.
 pub(crate) fn clear(url: &str) -> Result<(), Failure> {
     let mut client = Client::connect(url, NoTls)?;
-    for table in Table::ALL {
+    for table in BenchTable::ALL {
         client.batch_execute(&format!(
             "SET client_min_messages = warning; DROP TABLE IF EXISTS {}",
             table.name()
@@ -116,7 +117,7 @@ pub(crate) fn clear(url: &str) -> Result<(), Failure> {
 }
 
 /// The page in the middle of a table, for readers that want to be told where to cut it.
-pub(crate) fn middle_page(url: &str, table: Table) -> Result<i64, Failure> {
+pub(crate) fn middle_page(url: &str, table: BenchTable) -> Result<i64, Failure> {
     let sql = "SELECT pg_relation_size(to_regclass($1)) / current_setting('block_size')::int8 / 2";
     Ok(Client::connect(url, NoTls)?.query_one(sql, &[&table.name()])?.get(0))
 }

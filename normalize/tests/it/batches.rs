@@ -178,6 +178,37 @@ fn a_value_is_filled_forward_from_any_distance() {
     }
 }
 
+/// The label of qlib's Alpha158, `Ref($close, -2) / Ref($close, -1) - 1`: bought at the next close, sold
+/// at the one after it.
+#[test]
+fn the_label_of_qlib_is_a_return_after_a_delay_of_one() {
+    let close = [10.0, 11.0, 12.1, 9.68, 12.1, 6.05];
+    let series = (0..).zip(close).map(|(time, x)| (time, vec![x])).collect();
+    let target = TargetSettings {
+        columns: vec!["c0".into()],
+        kind: TargetKind::Return,
+        delay: 1,
+        ..TargetSettings::default()
+    };
+    let window = WindowSettings { lookback: size(1), ..WindowSettings::default() };
+    let scale = ScaleSettings { method: ScaleMethod::None, ..ScaleSettings::default() };
+    let case = Case {
+        table: Table::new(1, vec![series]),
+        cuts: vec![5],
+        fit: FitSettings { target, window, scale },
+        split: SplitSettings { train: 1.0, validation: 0.0, ..SplitSettings::default() },
+        batch_size: 16,
+    };
+    let (_, batches) = case.training(&case.panel()).unwrap();
+    // The last row but one has nobody to sell to, the last nobody to buy from.
+    assert_eq!(batches[0].time, [0, 1, 2, 3]);
+    // By hand: 12.1 / 11, 9.68 / 12.1, 12.1 / 9.68 and 6.05 / 12.1, less one.
+    for (label, expected) in batches[0].targets.iter().zip([0.1, -0.2, 0.25, -0.5]) {
+        assert!((label - expected).abs() < 1e-6, "{label} instead of {expected}");
+    }
+    assert_eq!(batches[0].targets.len(), 4);
+}
+
 #[test]
 fn a_change_of_just_the_dead_band_is_none() {
     // 0.1 rounded to f32 lies above 0.1, and 10 to 11 is a change of 0.1.

@@ -98,6 +98,8 @@ pub(crate) struct Filled {
     pub(crate) mask: Vec<f32>,
     pub(crate) segments: Vec<f32>,
     pub(crate) outcomes: Vec<f32>,
+    /// The last values in user units.
+    pub(crate) last_known: Vec<f32>,
 }
 
 impl Filled {
@@ -114,12 +116,13 @@ impl Filled {
             mask: slot.mask().to_vec(),
             segments: slot.segments().to_vec(),
             outcomes: slot.meta.outcomes.clone(),
+            last_known: slot.meta.last_known.clone(),
         }
     }
 
-    pub(crate) fn parts(&self) -> [&[f32]; 7] {
+    pub(crate) fn parts(&self) -> [&[f32]; 8] {
         let Filled { inputs, targets, last, lengths, mask, segments, outcomes, .. } = self;
-        [inputs, targets, last, lengths, mask, segments, outcomes]
+        [inputs, targets, last, lengths, mask, segments, outcomes, &self.last_known]
     }
 }
 
@@ -151,15 +154,22 @@ fn window() -> impl Strategy<Value = WindowSettings> {
 
 fn target(table: &Table) -> impl Strategy<Value = TargetSettings> + use<> {
     let columns = prop::sample::subsequence(table.columns.clone(), 1..=table.columns.len().min(3));
-    let kind = select(vec![TargetKind::Value, TargetKind::Return, TargetKind::Direction]);
+    let kind = select(vec![
+        TargetKind::Value,
+        TargetKind::Difference,
+        TargetKind::Return,
+        TargetKind::Direction,
+    ]);
     let band = select(vec![0.0, 0.01, 0.5]);
-    (columns.prop_shuffle(), kind, band, cross_section()).prop_map(
-        |(columns, kind, dead_band, cross_section)| {
+    (columns.prop_shuffle(), kind, 0usize..4, band, cross_section()).prop_map(
+        |(columns, kind, delay, dead_band, cross_section)| {
+            let delayed = [TargetKind::Return, TargetKind::Direction].contains(&kind);
+            let delay = if delayed { delay } else { 0 };
             let cross_section = match kind {
-                TargetKind::Direction => CrossSection::None,
+                TargetKind::Difference | TargetKind::Direction => CrossSection::None,
                 _ => cross_section,
             };
-            TargetSettings { columns, kind, dead_band, cross_section }
+            TargetSettings { columns, kind, delay, dead_band, cross_section }
         },
     )
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 use millstream_data::{CrossSection, Reference, TargetKind};
 use millstream_normalize::{
-    ForecastTimes, NormalizeError, NormalizeSettings, Purpose, Rank, ScaleGroup, ScaleMethod,
+    NormalizeError, NormalizeSettings, PredictPurpose, Purpose, Rank, ScaleGroup, ScaleMethod,
     SplitBy, SplitSettings, WindowOrder,
 };
 
@@ -38,8 +38,39 @@ fn check_accepted(change: impl FnOnce(&mut NormalizeSettings)) {
 }
 
 fn split(settings: &mut NormalizeSettings) -> &mut SplitSettings {
-    let Purpose::Train { split, .. } = &mut settings.purpose else { panic!("not for training") };
-    split
+    let Purpose::Train(train) = &mut settings.purpose else { panic!("not for training") };
+    &mut train.split
+}
+
+#[test]
+fn a_delay_that_no_series_has_the_rows_for_or_that_does_nothing() {
+    let delayed = |kind: TargetKind, delay: usize| {
+        move |s: &mut NormalizeSettings| (s.fit.target.kind, s.fit.target.delay) = (kind, delay)
+    };
+    check_refused(
+        delayed(TargetKind::Value, 1),
+        &["target.delay = 1", "target.kind = \"value\"", "set target.kind = \"return\""],
+    );
+    check_refused(
+        delayed(TargetKind::Return, 35),
+        &[
+            "window.lookback 5, target.delay 35 and window.horizon 1 need 41 rows, the longest has 40",
+        ],
+    );
+    let below = "set window.horizon and target.delay below 28 together";
+    check_refused(delayed(TargetKind::Return, usize::MAX), &[below]);
+    check_accepted(delayed(TargetKind::Direction, 3));
+    check_refused(
+        delayed(TargetKind::Difference, 1),
+        &["target.delay = 1", "target.kind = \"difference\"", "no level can be given back"],
+    );
+    check_refused(
+        |s| {
+            s.fit.target.kind = TargetKind::Difference;
+            s.fit.target.cross_section = CrossSection::Rank;
+        },
+        &["target.cross_section", "target.kind = \"difference\"", "set target.kind = \"return\""],
+    );
 }
 
 #[test]
@@ -339,13 +370,8 @@ fn a_panel_without_what_the_model_was_trained_on() {
         stream(&table(), changed(|s| s.fit.scale.reference = Reference::Column("c1".into())));
     let plan = trained.unwrap().plan.unwrap();
     let predict = |table: &Table| {
-        let purpose = Purpose::Predict {
-            schema: Box::new(plan.schema.clone()),
-            scaling: plan.scaling.clone(),
-            times: ForecastTimes::TestPart,
-            series: Vec::new(),
-        };
-        refusal(table, settings(purpose))
+        let purpose = PredictPurpose::new(plan.schema.clone(), plan.scaling.clone());
+        refusal(table, settings(purpose.into()))
     };
     let mut renamed = table();
     renamed.columns[0] = "c9".into();
@@ -355,14 +381,9 @@ fn a_panel_without_what_the_model_was_trained_on() {
     let mut plan = (*plan).clone();
     plan.scaling.features.truncate(1);
     plan.schema.features.truncate(1);
-    let purpose = Purpose::Predict {
-        schema: Box::new(plan.schema.clone()),
-        scaling: plan.scaling.clone(),
-        times: ForecastTimes::TestPart,
-        series: Vec::new(),
-    };
+    let purpose = PredictPurpose::new(plan.schema.clone(), plan.scaling.clone());
     let mut renamed = table();
     renamed.columns[1] = "c9".into();
-    let text = refusal(&renamed, settings(purpose));
+    let text = refusal(&renamed, settings(purpose.into()));
     assert!(text.contains("trained on column \"c1\", which the data does not have"), "{text}");
 }

@@ -146,10 +146,11 @@ fn label_values(
             .filter_map(|(series, row)| model.value(series, row, target))
             .collect();
     }
-    let horizon = model.horizon();
+    let (horizon, delay) = (model.horizon(), model.settings.target.delay);
     rows.filter(|(series, row)| {
         let rows = &model.table.series[*series];
-        (row + 1..=row + horizon).all(|row| rows.get(row).is_some_and(|r| part.span.contains(r.0)))
+        let mut outcomes = row + delay + 1..=row + delay + horizon;
+        outcomes.all(|row| rows.get(row).is_some_and(|r| part.span.contains(r.0)))
     })
     .flat_map(|(series, row)| (0..horizon).map(move |step| (series, row, step)))
     .filter_map(|(series, row, step)| model.label(series, row, step, target))

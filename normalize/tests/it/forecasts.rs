@@ -7,9 +7,10 @@ use crate::{
     stream::{Collect, settings, stream, training},
     support::Table,
 };
-use millstream_data::{ColumnKind, CrossSection, Phase, Plan, TimeKind};
+use millstream_data::{ColumnKind, CrossSection, Phase, Plan, TargetKind, TimeKind};
 use millstream_normalize::{
-    ForecastTimes, NormalizeSettings, Purpose, Span, Split, SplitBy, SplitSettings,
+    ForecastTimes, NormalizeSettings, PredictPurpose, Purpose, Span, Split, SplitBy, SplitSettings,
+    TargetSettings, TrainPurpose,
 };
 use proptest::prelude::*;
 
@@ -28,16 +29,14 @@ fn trained(change: impl FnOnce(&mut NormalizeSettings)) -> Plan {
 }
 
 fn split(split: SplitSettings) -> Purpose {
-    Purpose::Train { split, epochs: 1, seed: 1, resume: None }
+    TrainPurpose { split, seed: 1, ..TrainPurpose::default() }.into()
 }
 
 fn forecast(plan: &Plan, times: ForecastTimes, series: &[&str]) -> NormalizeSettings {
-    settings(Purpose::Predict {
-        schema: Box::new(plan.schema.clone()),
-        scaling: plan.scaling.clone(),
-        times,
-        series: series.iter().map(|&name| name.to_owned()).collect(),
-    })
+    let mut predict = PredictPurpose::new(plan.schema.clone(), plan.scaling.clone());
+    predict.times = times;
+    predict.series = series.iter().map(|&name| name.to_owned()).collect();
+    settings(predict.into())
 }
 
 /// (series, time) of all forecasts.
@@ -91,6 +90,28 @@ fn a_span_of_times_counts_when_a_forecast_is_made() {
     let times = ForecastTimes::MadeIn(Span { from: 10, until: 13 });
     let found = stream(&table(), forecast(&plan, times, &["s3", "s1"])).unwrap();
     assert_eq!(made(&found), [(1, 10), (1, 11), (1, 12), (3, 10), (3, 11), (3, 12)]);
+}
+
+/// Counted from the first time that is asked for, a stride would leave the newest forecast out.
+#[test]
+fn a_stride_leaves_out_no_forecast() {
+    let strided = |wanted: &mut NormalizeSettings| wanted.fit.window.stride = size(3);
+    let (plan, every) = (trained(strided), trained(|_| ()));
+    // 23 windows of four series and 15 of one.
+    assert_eq!((plan.windows.train, every.windows.train), (4 * 8 + 5, 4 * 23 + 15));
+    let judged = |plan: &Plan| (plan.windows.validation, plan.windows.test);
+    assert_eq!(judged(&plan), judged(&every));
+    let made = |times: ForecastTimes| {
+        let mut wanted = forecast(&plan, times, &["s0"]);
+        strided(&mut wanted);
+        made(&stream(&table(), wanted).unwrap())
+    };
+    let times = |from: i64, until: i64| (from..until).map(|time| (0, time)).collect::<Vec<_>>();
+    assert_eq!(made(ForecastTimes::TestPart), times(33, 40));
+    for from in 30..33 {
+        let span = Span { from, until: i64::MAX };
+        assert_eq!(made(ForecastTimes::MadeIn(span)), times(from, 40));
+    }
 }
 
 #[test]
@@ -193,6 +214,65 @@ fn a_forecast_knows_the_times_it_is_for() {
     assert_eq!(found.batches[0].3.target_time, [Some(36), None, None, None, None, None]);
     let trained = stream(&table(), settings(training(None))).unwrap();
     assert!(trained.batches.iter().all(|(.., batch)| batch.target_time.is_empty()));
+}
+
+/// A model learns changes; beside them a batch says the levels that they count from and lead to, which
+/// are the source's own.
+#[test]
+fn a_difference_is_a_change_beside_its_levels() {
+    // Of the first target the row at 35 has no value, and of the second none has one before 36.
+    let mut table = table();
+    table.series[0][35].1[0] = f32::NAN;
+    table.series[0][..36].iter_mut().for_each(|row| row.1[1] = f32::NAN);
+    let forecast_of = |columns: &[&str]| {
+        let mut wanted = settings(training(None));
+        wanted.fit.target.columns = columns.iter().map(|&name| name.to_owned()).collect();
+        wanted.fit.target.kind = TargetKind::Difference;
+        wanted.fit.window.horizon = size(2);
+        let plan = stream(&table, wanted).unwrap().plan.unwrap();
+        let times = ForecastTimes::MadeIn(Span { from: 33, until: 40 });
+        (stream(&table, forecast(&plan, times, &["s0"])).unwrap(), plan)
+    };
+    let (found, plan) = forecast_of(&["c0"]);
+    assert_eq!(made(&found), (33..40).map(|time| (0, time)).collect::<Vec<_>>());
+    let value = |row: usize| table.series[0].get(row).map_or(f32::NAN, |row| row.1[0]);
+    let fit = &plan.scaling.targets[0].fit;
+    let batch = &found.batches[0].3;
+    for (window, row) in (33..40).enumerate() {
+        let level = if row == 35 { value(34) } else { value(row) };
+        assert_eq!(batch.last_known[window], level);
+        for step in 0..2 {
+            let (at, later) = (2 * window + step, value(row + 1 + step));
+            assert_eq!(batch.outcomes[at].to_bits(), later.to_bits());
+            // From a value that is missing no change is known.
+            let label = fit.apply_f32(later - value(row));
+            assert!(batch.targets[at] == label || label.is_nan() && batch.targets[at].is_nan());
+        }
+    }
+    // A window that counts from nothing is left out, and counted.
+    let (found, _) = forecast_of(&["c0", "c1"]);
+    assert_eq!(made(&found), (36..40).map(|time| (0, time)).collect::<Vec<_>>());
+    assert_eq!(found.plan.unwrap().windows.missing_reference, 3);
+}
+
+/// With a delay an outcome is that many rows further, and so are the borders.
+#[test]
+fn a_delay_moves_outcomes_and_not_windows() {
+    let plan = trained(|s| {
+        s.fit.target =
+            TargetSettings { kind: TargetKind::Return, delay: 2, ..s.fit.target.clone() };
+    });
+    assert_eq!(plan.schema.delay, 2);
+    let found = stream(&table(), forecast(&plan, ForecastTimes::TestPart, &["s0"])).unwrap();
+    // Tested from 34 on: what is forecast at 31 is the change from 33 to 34. The last that is known
+    // is that from 38 to 39, and three more are still to come.
+    assert_eq!(made(&found), (31..40).map(|time| (0, time)).collect::<Vec<_>>());
+    let times = found.batches.iter().flat_map(|(.., batch)| batch.target_time.clone());
+    let expected = (34..43).map(|time| (time < 40).then_some(time));
+    assert_eq!(times.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    // The series that ended at 20 is not forecast, the one that ended at 36 to its end.
+    let found = stream(&table(), forecast(&plan, ForecastTimes::TestPart, &["s1", "s3"])).unwrap();
+    assert_eq!(made(&found), (31..37).map(|time| (3, time)).collect::<Vec<_>>());
 }
 
 #[test]

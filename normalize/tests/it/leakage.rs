@@ -10,8 +10,8 @@ use crate::{
 };
 use millstream_data::{CrossSection, Missing, Panel, Reference, Relative, TargetKind};
 use millstream_normalize::{
-    FitSettings, Fitted, ScaleSettings, ScaledRows, SplitBy, SplitPart, SplitSettings,
-    TargetSettings, WindowIndex, WindowSettings,
+    FitSettings, Fitted, ScalePer, ScaleSettings, ScaledRows, SplitBy, SplitPart, SplitSettings,
+    TargetSettings, WindowIndex, WindowSettings, WindowShape,
 };
 use proptest::prelude::*;
 
@@ -97,13 +97,19 @@ fn with(scale: &ScaleSettings, target: &TargetSettings, train: f64) -> Case {
     }
 }
 
-/// Whether a change of the rows from time 20 on, the other half of the data, is seen in the
-/// statistics and in the batches of training.
-fn is_seen(case: &Case) -> (bool, bool) {
-    let mut changed = case.table.clone();
+/// The same table with other values from time 20 on.
+fn later_changed(table: &Table) -> Table {
+    let mut changed = table.clone();
     for (time, values) in changed.series.iter_mut().flatten().filter(|row| row.0 >= 20) {
         values.iter_mut().for_each(|x| *x = *x * 1.5 + (*time % 3) as f32);
     }
+    changed
+}
+
+/// Whether a change of the rows from time 20 on, the other half of the data, is seen in the
+/// statistics and in the batches of training.
+fn is_seen(case: &Case) -> (bool, bool) {
+    let changed = later_changed(&case.table);
     let before = case.training(&case.panel()).unwrap();
     let after = case.training(&changed.panel(&case.cuts)).unwrap();
     (before.0 != after.0, before.1 != after.1)
@@ -147,6 +153,43 @@ fn without_the_border_every_reference_cross_section_and_target_sees_the_change()
     }
     let direction = TargetSettings { kind: TargetKind::Direction, ..Default::default() };
     check_guard(&base, &direction);
+    let difference = TargetSettings { kind: TargetKind::Difference, ..Default::default() };
+    check_guard(&base, &difference);
+    check_guard(&ScaleSettings { per: ScalePer::Series, ..base.clone() }, &difference);
+    for delay in 1..=3 {
+        for cross_section in [CrossSection::None, CrossSection::Rank] {
+            let kind = TargetKind::Return;
+            check_guard(
+                &base,
+                &TargetSettings { kind, delay, cross_section, ..Default::default() },
+            );
+        }
+        check_guard(&base, &TargetSettings { delay, ..direction.clone() });
+    }
+}
+
+/// The border judges the last row that a label needs, however long after its window that is.
+#[test]
+fn a_border_that_forgets_the_delay_lets_the_change_in() {
+    for (kind, delay) in [TargetKind::Return, TargetKind::Direction]
+        .into_iter()
+        .flat_map(|kind| (1..=3).map(move |delay| (kind, delay)))
+    {
+        let target = TargetSettings { kind, delay, ..TargetSettings::default() };
+        let case = with(&ScaleSettings::default(), &target, 0.5);
+        let changed = Case { table: later_changed(&case.table), ..case.clone() };
+        let (split, fitted) = case.fitted(&case.panel()).unwrap();
+        let labels = |case: &Case, delay: usize| {
+            let rows = ScaledRows::new(&case.panel(), &fitted.schema, &fitted.scaling).unwrap();
+            let shape = WindowShape { delay, ..case.shape(&fitted) };
+            let index = WindowIndex::labelled(&rows, shape, split.train().part());
+            case.filled(&rows, &fitted, &index, 1).into_iter().map(|window| window.targets)
+        };
+        let is_seen = |delay| labels(&case, delay).ne(labels(&changed, delay));
+        assert!(!is_seen(delay), "{target:?}");
+        assert!(is_seen(delay - 1), "{target:?}");
+        assert!(is_seen(0), "{target:?}");
+    }
 }
 
 #[test]

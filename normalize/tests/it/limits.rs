@@ -2,7 +2,7 @@
 
 use crate::stream::{Collect, settings, stream, table, training};
 use millstream_data::{Phase, WindowCounts};
-use millstream_normalize::{ForecastTimes, Limit, NormalizeSettings, Purpose, Resume, WindowOrder};
+use millstream_normalize::{Limit, NormalizeSettings, PredictPurpose, Resume, WindowOrder};
 
 fn limited(limit: Limit, order: WindowOrder, resume: Option<Resume>) -> Collect {
     let mut wanted = NormalizeSettings { limit, ..settings(training(resume)) };
@@ -110,12 +110,7 @@ fn a_limited_stream_goes_on_where_it_was() {
 fn forecasts_are_limited_too() {
     let plan = limited(Limit::None, WindowOrder::Global, None).plan.unwrap();
     let check = |limit: Limit, expected: u64, told: bool| {
-        let purpose = Purpose::Predict {
-            schema: Box::new(plan.schema.clone()),
-            scaling: plan.scaling.clone(),
-            times: ForecastTimes::TestPart,
-            series: Vec::new(),
-        };
+        let purpose = PredictPurpose::new(plan.schema.clone(), plan.scaling.clone()).into();
         let found = stream(&table(), NormalizeSettings { limit, ..settings(purpose) }).unwrap();
         let windows = found.windows(Phase::Predict, 0).len() as u64;
         let plan = found.plan.as_ref().unwrap();

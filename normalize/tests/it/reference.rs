@@ -97,12 +97,15 @@ impl<'a> Model<'a> {
             if settings.target.kind == TargetKind::Value {
                 return model.value(series, row + step + 1, target);
             }
-            // Outcomes compete with those that are known when they are: of the same two times.
-            let of = |other: usize, row: usize| {
-                let together = model.outcome_time(other, row, step) == Some(time);
-                if together { model.outcome(other, row, step, target) } else { None }
-            };
-            model.cross(kind, own, &model.at_time(model.time(series, row), of))
+            // Outcomes compete with those of the same two times: what they count from, and their own.
+            let base = model.base_time(series, row);
+            let rows = |other: usize| (0..table.series[other].len()).map(move |row| (other, row));
+            let all = (0..table.series.len()).flat_map(rows).filter(|(other, row)| {
+                model.base_time(*other, *row) == base
+                    && model.outcome_time(*other, *row, step) == Some(time)
+            });
+            let all = all.filter_map(|(other, row)| model.outcome(other, row, step, target));
+            model.cross(kind, own, &all.collect::<Vec<_>>())
         });
         model
     }
@@ -212,6 +215,13 @@ impl<'a> Model<'a> {
         })
     }
 
+    /// Whether a difference would count from a value that was never there.
+    fn has_no_level(&self, cut: Cut) -> bool {
+        let known =
+            |target: &usize| (0..=cut.last).any(|row| self.raw[cut.series][row][*target].is_some());
+        self.settings.target.kind == TargetKind::Difference && !self.targets.iter().all(known)
+    }
+
     /// One input of a window as it stands in a batch: `channel` counts values, then their mask.
     pub(crate) fn input(
         &self,
@@ -238,19 +248,32 @@ impl<'a> Model<'a> {
         Expected { value: value.clamp(-limit, limit), exact }
     }
 
+    fn delay(&self) -> usize {
+        self.settings.target.delay
+    }
+
+    /// When that was which the outcomes of the window that ends at `row` are compared with.
+    fn base_time(&self, series: usize, row: usize) -> Option<i64> {
+        self.table.series[series].get(row + self.delay()).map(|row| row.0)
+    }
+
     /// Where outcome number `step` of the window that ends at `row` is known.
     fn outcome_time(&self, series: usize, row: usize, step: usize) -> Option<i64> {
-        self.table.series[series].get(row + step + 1).map(|row| row.0)
+        self.table.series[series].get(row + self.delay() + step + 1).map(|row| row.0)
     }
 
     /// The outcome itself, in raw units.
     fn outcome(&self, series: usize, row: usize, step: usize, target: usize) -> Cell {
         let column = self.targets[target];
+        let row = row + self.delay();
         let later = self.raw[series].get(row + step + 1)?[column]?;
         if self.settings.target.kind == TargetKind::Value {
             return Some(later);
         }
         let base = f64::from(self.raw[series][row][column]?);
+        if self.settings.target.kind == TargetKind::Difference {
+            return known((f64::from(later) - base) as f32);
+        }
         let change = (f64::from(later) - base) / base.abs();
         let band = self.settings.target.dead_band;
         match self.settings.target.kind {
@@ -352,7 +375,8 @@ impl<'a> Model<'a> {
                 .collect();
             let inside = steps.iter().flatten().all(|time| part.span.contains(*time));
             let all_known = steps.iter().all(Option::is_some);
-            let goes_on = steps[0].is_some() || Some(&self.time(cut.series, cut.last)) >= before;
+            let end = self.table.series[cut.series].last().map(|row| row.0);
+            let goes_on = steps[0].is_some() || end.as_ref() >= before;
             inside && (all_known || (has_no_end && goes_on))
         })
     }
@@ -373,7 +397,7 @@ impl<'a> Model<'a> {
                 (0..self.horizon()).map(|k| self.outcome_time(series, cut.last, k)).collect()
             };
             let all = self.cuts(series).into_iter().filter_map(|cut| targets(&cut));
-            for targets in all.step_by(self.settings.window.stride.get()) {
+            for targets in all {
                 let is_in = |part: &&SplitPart| {
                     part.has_series(series as u32)
                         && targets.iter().all(|time| part.span.contains(*time))
@@ -397,10 +421,10 @@ impl<'a> Model<'a> {
         found
     }
 
-    /// Every `stride`-th candidate, but for those with something missing.
+    /// Every candidate, of labelled ones every `stride`-th, but for those with something missing.
     fn complete(&self, candidates: Vec<Vec<Cut>>, labelled: bool) -> (Vec<Cut>, LeftOut) {
         let (mut windows, mut left_out) = (Vec::new(), LeftOut::default());
-        let stride = self.settings.window.stride.get();
+        let stride = if labelled { self.settings.window.stride.get() } else { 1 };
         for cut in candidates.into_iter().flat_map(|cuts| cuts.into_iter().step_by(stride)) {
             let misses_label = || {
                 let mut labels = self.labels[cut.series][cut.last].iter();
@@ -416,7 +440,7 @@ impl<'a> Model<'a> {
             };
             if misses_label() {
                 left_out.missing_target += 1;
-            } else if self.has_bad_reference(cut) {
+            } else if self.has_bad_reference(cut) || self.has_no_level(cut) {
                 left_out.missing_reference += 1;
             } else if misses_input() {
                 left_out.missing_input += 1;

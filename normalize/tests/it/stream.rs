@@ -7,8 +7,8 @@ use crate::{
 };
 use millstream_data::{BatchSlot, Missing, Panel, Phase, Plan, Reference};
 use millstream_normalize::{
-    FitSettings, ForecastTimes, MakeSlots, Normalize, NormalizeSettings, Purpose, Rank, Resume,
-    ScaleMethod, ScaleSettings, SplitSettings, TargetSettings, WindowOrder, WindowSettings,
+    FitSettings, MakeSlots, Normalize, NormalizeSettings, PredictPurpose, Purpose, Rank, Resume,
+    ScaleMethod, ScaleSettings, TargetSettings, TrainPurpose, WindowOrder, WindowSettings,
 };
 use millstream_stage::{Ending, Flow, Lease, Pipeline, PipelineError, Pool, Sink, Source};
 use std::{convert::Infallible, sync::Arc};
@@ -76,7 +76,7 @@ pub(crate) fn settings(purpose: Purpose) -> NormalizeSettings {
 }
 
 pub(crate) fn training(resume: Option<Resume>) -> Purpose {
-    Purpose::Train { split: SplitSettings::default(), epochs: 2, seed: 1, resume }
+    TrainPurpose { epochs: 2, seed: 1, resume, ..TrainPurpose::default() }.into()
 }
 
 pub(crate) fn stream(table: &Table, settings: NormalizeSettings) -> Result<Collect, PipelineError> {
@@ -201,12 +201,7 @@ fn prediction_reaches_into_the_future_and_sees_what_training_would() {
     wanted.fit.scale.method = ScaleMethod::Robust;
     let trained = stream(&table(), wanted).unwrap();
     let plan = trained.plan.as_ref().unwrap();
-    let purpose = Purpose::Predict {
-        schema: Box::new(plan.schema.clone()),
-        scaling: plan.scaling.clone(),
-        times: ForecastTimes::TestPart,
-        series: Vec::new(),
-    };
+    let purpose = PredictPurpose::new(plan.schema.clone(), plan.scaling.clone()).into();
     // Of other settings, nothing counts.
     let mut other = settings(purpose);
     other.fit.window.lookback = size(9);
@@ -248,11 +243,9 @@ impl Sink for Few {
 /// Four billion epochs would be a terabyte of passes if they were all made first.
 #[test]
 fn epochs_take_no_memory_before_their_turn() {
-    let split = SplitSettings::default();
     for order in [WindowOrder::Global, WindowOrder::ByTime] {
-        let purpose =
-            Purpose::Train { split: split.clone(), epochs: u32::MAX, seed: 1, resume: None };
-        let mut settings = settings(purpose);
+        let forever = TrainPurpose { epochs: u32::MAX, seed: 1, ..TrainPurpose::default() };
+        let mut settings = settings(forever.into());
         settings.fit.window.order = order;
         let make: MakeSlots =
             Box::new(|layout| Ok(Pool::new((0..2).map(|_| BatchSlot::on_heap(layout)))));

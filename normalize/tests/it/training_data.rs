@@ -7,7 +7,8 @@ use crate::{
 };
 use millstream_data::{Missing, Panel, Phase, Reference};
 use millstream_normalize::{
-    NormalizeSettings, Purpose, ShortSeries, TrainingData, TrainingSettings, WindowOrder,
+    NormalizeSettings, Purpose, ShortSeries, TrainPurpose, TrainingData, TrainingSettings,
+    WindowOrder,
 };
 
 /// Both ways to the batches of the same settings.
@@ -35,7 +36,7 @@ fn check_same(change: impl FnOnce(&mut NormalizeSettings)) {
 }
 
 fn data(panel: &Panel, settings: &NormalizeSettings) -> TrainingData {
-    let Purpose::Train { split, seed, .. } = settings.purpose.clone() else {
+    let Purpose::Train(TrainPurpose { split, seed, .. }) = settings.purpose.clone() else {
         panic!("not for training")
     };
     let NormalizeSettings { fit, batch_size, .. } = settings.clone();

@@ -2,7 +2,7 @@
 
 use crate::harness::Failure;
 use millstream_loader::{GenerateSettings, SourceSettings};
-use millstream_normalize::{FitSettings, NormalizeSettings, Purpose, Rank, SplitSettings};
+use millstream_normalize::{FitSettings, NormalizeSettings, Rank, TrainPurpose};
 use millstream_prefetch::PrefetchSettings;
 use millstream_trainer::TrainSettings;
 use std::{num::NonZeroUsize, path::Path};
@@ -51,12 +51,12 @@ impl Settings {
             batch_size: self.train.batch_size,
             rank: Rank::ALONE,
             threads: self.normalize_threads,
-            purpose: Purpose::Train {
-                split: SplitSettings::default(),
+            purpose: TrainPurpose {
                 epochs: self.train.epochs,
                 seed: self.train.seed,
-                resume: None,
-            },
+                ..TrainPurpose::default()
+            }
+            .into(),
             ..NormalizeSettings::default()
         }
     }

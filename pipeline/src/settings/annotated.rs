@@ -2,13 +2,15 @@
 
 use super::origin::Origin;
 use std::fmt::Write as _;
-use toml::Table;
 
 /// Column in which the remarks begin, where values are short enough.
 const REMARKS: usize = 40;
 
 /// Writes settings so that they read back the same, each with its origin behind it.
-pub(super) fn write<'a>(values: &Table, origin: &dyn Fn(&str) -> Option<&'a Origin>) -> String {
+pub(super) fn write<'a>(
+    values: &toml::Table,
+    origin: &dyn Fn(&str) -> Option<&'a Origin>,
+) -> String {
     let mut text = String::new();
     write_section(&mut text, "", values, origin);
     text
@@ -17,7 +19,7 @@ pub(super) fn write<'a>(values: &Table, origin: &dyn Fn(&str) -> Option<&'a Orig
 fn write_section<'a>(
     text: &mut String,
     section: &str,
-    values: &Table,
+    values: &toml::Table,
     origin: &dyn Fn(&str) -> Option<&'a Origin>,
 ) {
     let path = |name: &str| match section {

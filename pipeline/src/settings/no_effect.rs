@@ -24,6 +24,7 @@ const fn rule(key: &'static str, idle: fn(&Settings) -> bool, needs: &'static st
 
 const RULES: &[Rule] = &[
     rule("source.symbols_required", |s| s.source.symbols.is_empty(), "source.symbols"),
+    rule("target.delay", |s| s.target.kind == TargetKind::Value, CHANGE),
     rule("target.dead_band", |s| s.target.kind != TargetKind::Direction, DIRECTION),
     rule("window.pad", |s| s.window.short == ShortSeries::Skip, r#"window.short = "pad""#),
     rule("window.min_rows", |s| s.window.short == ShortSeries::Skip, r#"window.short = "pad""#),
@@ -50,6 +51,7 @@ const RULES: &[Rule] = &[
     rule("run.threads", |s| s.run.shares_are_set(), THREADS),
 ];
 
+const CHANGE: &str = r#"target.kind = "return" or "direction""#;
 const DIRECTION: &str = r#"target.kind = "direction""#;
 const NOT_BY_TIME: &str = r#"window.order = "global", "shards" or "none""#;
 const SGD: &str = r#"train.optimizer = "sgd""#;
@@ -165,6 +167,11 @@ mod tests {
             "target.dead_band=0.5",
             r#"target.dead_band = 0.5 has no effect: it needs target.kind = "direction""#,
             &["target.kind=direction"],
+        );
+        check(
+            "target.delay=1",
+            r#"target.delay = 1 has no effect: it needs target.kind = "return" or "direction""#,
+            &["target.kind=return"],
         );
         check(
             "window.min_rows=3",

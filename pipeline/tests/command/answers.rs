@@ -135,6 +135,8 @@ fn a_run_that_goes_on_keeps_its_own_settings() {
         ("MILLSTREAM_TRAIN__EPOCHS", "2", "train.epochs"),
         ("MILLSTREAM_TRAIN__LEARNING_RATE", "0.5", "train.learning_rate"),
         ("MILLSTREAM_WINDOW__STRIDE", "3", "window.stride"),
+        ("MILLSTREAM_TARGET__DELAY", "1", "target.delay"),
+        ("MILLSTREAM_TARGET__KIND", "difference", "target.kind"),
         ("MILLSTREAM_SPLIT__TRAIN", "0.5", "split.train"),
     ] {
         let output = bench.command(&["train", "--resume", run]).env(name, value).output().unwrap();

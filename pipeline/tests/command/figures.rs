@@ -63,6 +63,12 @@ fn a_value() {
     check(&[]);
 }
 
+/// Figures and forecasts are of every window, however few are learned from.
+#[test]
+fn a_value_learned_with_a_stride() {
+    check(&["window.stride=3"]);
+}
+
 /// "Predict the last" is the last known value, however long ago.
 #[test]
 fn a_value_that_is_missing_now_and_then() {
@@ -95,6 +101,56 @@ fn a_return_over_several_steps_in_a_fold() {
         "split.fold=2",
         "split.train=0.4",
     ]);
+}
+
+/// The label of qlib.
+#[test]
+fn a_return_after_a_delay() {
+    check(&["target.kind=return", "target.delay=1"]);
+}
+
+#[test]
+fn a_return_over_several_steps_after_a_long_delay_in_a_fold() {
+    check(&[
+        "target.kind=return",
+        "target.delay=3",
+        "window.horizon=2",
+        "split.folds=2",
+        "split.fold=1",
+        "split.train=0.4",
+    ]);
+}
+
+#[test]
+fn a_direction_after_a_delay() {
+    check(&["target.kind=direction", "target.dead_band=0.004", "target.delay=2"]);
+}
+
+/// Levels near 0, so that what 32 bits leave of a forecast is far below what is compared.
+#[test]
+fn a_difference() {
+    let settings = ["target.kind=difference", "window.horizon=2"];
+    check_with(&settings, |_, close| Some(close - 100.0));
+    // Its inputs have no level, as its labels have none.
+    let settings = [&settings[..], &["scale.reference=last"]].concat();
+    check_with(&settings, |_, close| Some(close - 100.0));
+}
+
+/// A window whose last row misses the target has no label, and is not judged.
+#[test]
+fn differences_of_several_targets_by_series_with_gaps() {
+    let change = |(series, row): (usize, usize), close: f64| {
+        (row % 9 != 4 && row % 31 > 2).then_some((close - 100.0 - series as f64) * 0.5)
+    };
+    check_with(
+        &[
+            "target.kind=difference",
+            "target.columns=[\"close\", \"f1\"]",
+            "window.horizon=2",
+            "scale.per=series",
+        ],
+        change,
+    );
 }
 
 #[test]

@@ -58,6 +58,62 @@ fn a_return_is_called_a_return_and_the_time_it_is_for_is_there() {
     assert_eq!((last["target_time"].as_str(), last["close_return"].as_str()), ("", ""));
 }
 
+/// Learned as changes, forecast as levels: of every model, in padded windows and of any times.
+#[test]
+fn a_difference_is_a_level_in_the_file() {
+    for (model, more) in [("lstm", "window.short=pad"), ("nlinear", "window.order=by_time")] {
+        let bench = Bench::with_csv(6, 80, "");
+        let table = std::fs::read_to_string(bench.path("prices.csv")).unwrap();
+        let source: BTreeMap<(&str, &str), f32> = table
+            .lines()
+            .skip(1)
+            .map(|line| line.split(',').collect::<Vec<_>>())
+            .map(|cells| ((cells[0], cells[1]), cells[2].parse().unwrap()))
+            .collect();
+        let model = format!("train.model={model}");
+        let options = ["--set", "target.kind=difference", "--set", &model, "--set", more];
+        let file = std::fs::read_to_string(bench.path("pipeline.toml")).unwrap();
+        let file = file.replace("[train.model_options]\nhidden = 4\n", "");
+        std::fs::write(bench.path("pipeline.toml"), file).unwrap();
+        bench.json(&[&["train", "--json", "--set", "window.horizon=2"], &options[..]].concat());
+        for asked in [&[][..], &["--from", "2020-01-20", "--to", "2020-02-01"]] {
+            let rows = bench.forecasts(asked);
+            assert!(rows.len() > 100, "{}", rows.len());
+            for row in &rows {
+                let level = |time: &str| source.get(&(row["symbol"].as_str(), row[time].as_str()));
+                let known = row["close"].parse::<f32>().ok();
+                assert_eq!(known.as_ref(), level("target_time"), "{row:?}");
+                // A day changes a close by one percent at most.
+                let said: f32 = row["close_forecast"].parse().unwrap();
+                assert!((said - level("trade_date").unwrap()).abs() < 10.0, "{row:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_value_from_inputs_without_a_level_is_said() {
+    let bench = Bench::with_csv(6, 80, "");
+    let warnings = |settings: &[&str]| {
+        let set = settings.iter().flat_map(|setting| ["--set", setting]);
+        let args: Vec<&str> = ["train", "--json"].into_iter().chain(set).collect();
+        bench.json(&args)["warnings"].to_string()
+    };
+    let last = "scale.reference=last";
+    let said = warnings(&[last]);
+    assert!(said.contains("close: a value is forecast, but the inputs are relative"), "{said}");
+    assert!(said.contains("set target.kind = \\\"difference\\\""), "{said}");
+    assert_eq!(warnings(&[last, "target.kind=difference"]), "[]");
+    assert_eq!(warnings(&[]), "[]");
+    let refused = ["train", "--set", "target.kind=difference", "--set", "target.delay=1"];
+    let expected = &["target.delay = 1", "target.kind = \"difference\"", "no level"];
+    check_fails(&bench.run(&refused), 2, expected);
+    let rank = ["train", "--set", "target.kind=difference", "--set", "target.cross_section=rank"];
+    check_fails(&bench.run(&rank), 2, &["target.cross_section", "target.kind = \"difference\""]);
+    let idle = &["target.delay = 1 has no effect", "target.kind = \"return\" or \"direction\""];
+    check_fails(&bench.run(&["train", "--set", "target.delay=1"]), 2, idle);
+}
+
 #[test]
 fn outcomes_are_those_of_the_source_however_small_beside_others() {
     let bench = Bench::with_csv(2, 80, "");
@@ -133,6 +189,20 @@ fn the_end_of_the_test_part_is_the_end_of_the_forecasts() {
 }
 
 #[test]
+fn a_stride_of_training_leaves_out_no_forecast() {
+    let bench = Bench::with_csv(6, 80, "");
+    bench.json(&["train", "--json", "--set", "window.stride=2"]);
+    for from in ["2020-03-10", "2020-03-11"] {
+        let made = column(&bench.forecasts(&["--from", from]), "trade_date");
+        let expected = (69..80).map(crate::bench::day).filter(|day| day.as_str() >= from);
+        assert_eq!(made.into_iter().collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+    let made = column(&bench.forecasts(&[]), "trade_date");
+    assert_eq!(made.last().unwrap(), "2020-03-20");
+    assert_eq!(made.len(), 13);
+}
+
+#[test]
 fn series_that_were_held_out_are_what_is_forecast() {
     let bench = Bench::with_csv(10, 60, "[split]\nby = \"series\"\n");
     bench.json(&["train", "--json"]);
@@ -145,6 +215,9 @@ fn what_belongs_to_the_model_cannot_be_set() {
     bench.json(&["train", "--json"]);
     for (set, key) in [
         ("window.lookback=10", "window.lookback"),
+        ("window.stride=2", "window.stride"),
+        ("target.delay=1", "target.delay"),
+        ("target.kind=difference", "target.kind"),
         ("scale.method=robust", "scale.method"),
         ("target.columns=[\"f1\"]", "target.columns"),
         ("train.loss=mae", "train.loss"),

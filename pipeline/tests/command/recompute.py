@@ -44,32 +44,42 @@ def borders(times, split):
 def outcome(kind, dead_band, base, later):
     if kind == "value":
         return later
+    if kind == "difference":
+        return later - base
     change = (later - base) / abs(base)
     if kind == "return":
         return change
     return float(change > dead_band) - float(change < -dead_band)
 
 
-def windows(table, targets, lookback, horizon, kind, dead_band, span):
-    """A row for every window, step and target whose targets all lie within span."""
+def windows(table, targets, lookback, horizon, kind, dead_band, delay, span, whole=True):
+    """A row for every window, step and target whose targets all lie within span.
+
+    Of whole windows all targets are known; else each target and step that is known stands by itself.
+    """
     rows = []
     for symbol, series in table.groupby("symbol", sort=False):
         times = series["trade_date"].to_numpy()
         values = {target: series[target].to_numpy(np.float32).astype(float) for target in targets}
         known = {target: pd.Series(values[target]).ffill().to_numpy() for target in targets}
-        for last in range(lookback - 1, len(series) - horizon):
-            ahead = range(last + 1, last + horizon + 1)
+        for last in range(lookback - 1, len(series) - horizon - delay):
+            base = last + delay
+            ahead = range(base + 1, base + horizon + 1)
             if not all(span[0] <= times[row] < span[1] for row in ahead):
                 continue
-            if any(np.isnan(values[target][row]) for target in targets for row in ahead):
+            needed = [*ahead] if kind == "value" else [base, *ahead]
+            if whole and any(np.isnan(values[target][row]) for target in targets for row in needed):
                 continue
             for step, row in enumerate(ahead, 1):
                 for target in targets:
                     column = values[target]
-                    truth = outcome(kind, dead_band, column[last], column[row])
+                    if np.isnan(column[row]) or kind != "value" and np.isnan(column[base]):
+                        continue
+                    truth = outcome(kind, dead_band, column[base], column[row])
+                    written = column[row] if kind == "difference" else truth
                     key = (symbol, times[last], step, target)
-                    rows.append((*key, times[row], known[target][last], truth))
-    names = ["symbol", "time", "step", "target", "target_time", "last", "outcome"]
+                    rows.append((*key, times[row], known[target][last], truth, written))
+    names = ["symbol", "time", "step", "target", "target_time", "last", "outcome", "written"]
     return pd.DataFrame(rows, columns=names)
 
 
@@ -143,20 +153,21 @@ def compare(what, reported, rows, forecast, kind):
 
 def training_rows(table, targets, settings, kind, span):
     """What the naive mean is a mean of: the labels of the training part."""
-    horizon, dead_band = settings["window"]["horizon"], settings["target"]["dead_band"]
+    horizon, target = settings["window"]["horizon"], settings["target"]
+    per_series = settings["scale"]["per"] == "series"
     if kind != "value":
-        return windows(table, targets, 1, horizon, kind, dead_band, span)
+        shape = (1, horizon, kind, target["dead_band"], target["delay"])
+        return windows(table, targets, *shape, span, whole=False).assign(per_series=per_series)
     inside = table[table["trade_date"].between(*span, inclusive="left")]
     rows = inside.melt("symbol", targets, "target", "outcome").dropna()
     rows["outcome"] = rows["outcome"].astype(np.float32).astype(float)
-    rows["per_series"] = settings["scale"]["per"] == "series"
-    return rows
+    return rows.assign(per_series=per_series)
 
 
 def means(rows, training):
     """The mean of each row's target, over its own series where those are scaled by themselves."""
     training = training.assign(outcome=training["outcome"].astype(np.float32).astype(float))
-    of_series = "per_series" in training and training["per_series"].all()
+    of_series = training["per_series"].all()
     keys = ["symbol", "target"] if of_series else ["target"]
     found = training.groupby(keys)["outcome"].mean().rename("mean").reset_index()
     return rows.merge(found, on=keys, how="left")["mean"].to_numpy()
@@ -184,7 +195,7 @@ def main(run, source, test, validation):
     scaler = json.loads((run / "checkpoints/best/scaler.json").read_text())
     target, window = settings["target"], settings["window"]
     kind, targets = target["kind"], target["columns"]
-    suffix = "" if kind == "value" else f"_{kind}"
+    suffix = "" if kind in ("value", "difference") else f"_{kind}"
 
     table = pd.read_csv(source, parse_dates=["trade_date"])
     table = table.sort_values(["symbol", "trade_date"])
@@ -192,7 +203,7 @@ def main(run, source, test, validation):
     spans = borders(times, settings["split"])
     at = lambda position: times[position] if position < len(times) else np.datetime64("9999-01-01")
     spans = [(at(begin), at(end)) for begin, end in spans]
-    shape = (window["lookback"], window["horizon"], kind, target["dead_band"])
+    shape = (window["lookback"], window["horizon"], kind, target["dead_band"], target["delay"])
     counts = {}
     for part, span, path in [("validation", spans[1], validation), ("test", spans[2], test)]:
         rows = windows(table, targets, *shape, span)
@@ -204,9 +215,14 @@ def main(run, source, test, validation):
             continue
         if not (rows["file_target_time"] == rows["target_time"]).all():
             differences.append(f"{part}: target_time is not the time of the outcome")
-        worst = (rows["file_outcome"] - rows["outcome"]).abs().max()
+        worst = (rows["file_outcome"] - rows["written"]).abs().max()
         check(f"{part}, largest error of an outcome in the file", float(worst), 0.0)
-        zeros = rows.loc[rows["outcome"] == 0, "file_outcome"]
+        if kind == "difference":
+            # Bit for bit what stood in the source, and changes are judged from where they count.
+            if not (rows["file_outcome"] == rows["written"]).all():
+                differences.append(f"{part}: an outcome is not the level of the source")
+            rows["forecast"] -= rows["last"]
+        zeros = rows.loc[rows["written"] == 0, "file_outcome"]
         if (zeros != 0).any():
             differences.append(f"{part}: an outcome of exactly 0 is written as {zeros.abs().max()}")
 
@@ -224,7 +240,7 @@ def main(run, source, test, validation):
             check(f"scaler, offset of {entry['name']}", entry["offset"], 0.0)
             check(f"scaler, scale of {entry['name']}", entry["scale"], 1.0)
     elif settings["scale"]["per"] == "feature":
-        training = windows(table, targets, 1, window["horizon"], kind, target["dead_band"], spans[0])
+        training = windows(table, targets, 1, *shape[1:], spans[0], whole=False)
         for entry in scaler["targets"]:
             if kind == "value":
                 inside = table["trade_date"].between(*spans[0], inclusive="left")

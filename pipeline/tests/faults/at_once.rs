@@ -6,9 +6,9 @@
 
 use crate::{
     ending, litter,
-    place::{self, HANGS, Place, Ran},
     results::{self, Results},
     subjects::{PREDICT, RESUME},
+    work_folder::{self, HANGS, Ran, WorkFolder},
 };
 use rand_chacha::{
     ChaCha8Rng,
@@ -21,9 +21,9 @@ use std::{
 
 const IN_THE_SUITE: u64 = 2;
 
-/// A place with a cached panel, a run that was interrupted and a run that is complete.
+/// A work folder with a cached panel, a run that was interrupted and a run that is complete.
 struct Crowd {
-    place: Place,
+    work: WorkFolder,
     interrupted: PathBuf,
     trained: PathBuf,
     /// Of any run that is complete; without forecasts.
@@ -36,26 +36,26 @@ struct Crowd {
 
 impl Crowd {
     fn new() -> Result<Self, String> {
-        let place = Place::new();
-        place.keep();
-        (PREDICT.undisturbed)(&place)?;
-        let made = place.run_dir()?;
+        let work = WorkFolder::new();
+        work.keep();
+        (PREDICT.undisturbed)(&work)?;
+        let made = work.run_dir()?;
         let forecasts = results::of_run(&made);
         let mut run = forecasts.clone();
         run.remove("predictions.parquet").expect("there are forecasts");
-        let cache = results::of_cache(&place.cache());
+        let cache = results::of_cache(&work.cache());
         // Beside it, a second run, which is made where there was none.
-        let aside = place.inside().with_file_name("trained");
+        let aside = work.inside().with_file_name("trained");
         std::fs::rename(&made, &aside).unwrap();
-        (RESUME.prepare)(&place)?;
-        let interrupted = place.run_dir()?;
+        (RESUME.prepare)(&work)?;
+        let interrupted = work.run_dir()?;
         // Both may have been started within a second, and would have the same name.
         let trained = interrupted.with_file_name("2000-01-01_00-00-00");
         std::fs::rename(&aside, &trained).unwrap();
         std::fs::remove_file(trained.join("predictions.parquet")).unwrap();
-        place.keep();
+        work.keep();
         let apart = apart();
-        Ok(Crowd { place, interrupted, trained, run, forecasts, cache, apart })
+        Ok(Crowd { work, interrupted, trained, run, forecasts, cache, apart })
     }
 
     /// The commands of a round, in an order drawn for it. Without a cache, all read the source.
@@ -81,30 +81,32 @@ impl Crowd {
     }
 
     fn round(&self, round: u64) -> Result<(), String> {
-        self.place.put_back();
+        self.work.put_back();
         if !is_cached(round) {
-            std::fs::remove_dir_all(self.place.cache()).unwrap();
+            std::fs::remove_dir_all(self.work.cache()).unwrap();
         }
         let children: Vec<_> = self
             .commands(round)
             .into_iter()
-            .map(|args| (args.join(" "), place::spawn(&mut self.command(&args))))
+            .map(|args| (args.join(" "), work_folder::spawn(&mut self.command(&args))))
             .collect();
-        let ran: Result<Vec<Ran>, String> =
-            children.into_iter().map(|(args, child)| place::wait(&args, child, HANGS)).collect();
+        let ran: Result<Vec<Ran>, String> = children
+            .into_iter()
+            .map(|(args, child)| work_folder::wait(&args, child, HANGS))
+            .collect();
         let mut wrong = self.wrong(&ran?);
         // A replaced panel stays for those who use it; whoever comes next removes it.
-        self.place.succeed(&["import"])?;
-        wrong.extend(litter::find(&self.place));
+        self.work.succeed(&["import"])?;
+        wrong.extend(litter::find(&self.work));
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let command = self.place.command(args);
+        let command = self.work.command(args);
         let Some((program, flags)) = self.apart.split_first() else { return command };
         let mut outer = Command::new(program);
         outer.args(flags).arg(command.get_program()).args(command.get_args());
-        outer.current_dir(self.place.inside());
+        outer.current_dir(self.work.inside());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => outer.env(name, value),
@@ -123,7 +125,7 @@ impl Crowd {
         }
         let new = |ran: &&Ran| ran.args.starts_with("train") && !ran.args.contains("--resume");
         let trained = ran.iter().filter(new).filter(|ran| ran.code == Some(0)).count();
-        let runs = self.place.runs();
+        let runs = self.work.runs();
         if runs.len() != trained + 2 {
             wrong.push(format!("{} runs of {trained} new and 2 old ones: {runs:?}", runs.len()));
         }
@@ -132,7 +134,7 @@ impl Crowd {
             let differences = results::differences(expected, &results::of_run(run));
             wrong.extend(differences.iter().map(|what| format!("{}: {what}", run.display())));
         }
-        wrong.extend(results::differences(&self.cache, &results::of_cache(&self.place.cache())));
+        wrong.extend(results::differences(&self.cache, &results::of_cache(&self.work.cache())));
         wrong
     }
 }
@@ -200,8 +202,8 @@ fn eight_at_once_lose_nothing() {
 #[test]
 fn what_eight_at_once_could_lose_is_found() {
     let crowd = Crowd::new().unwrap();
-    crowd.place.put_back();
-    let run = |args: &[&str]| crowd.place.succeed(args).unwrap();
+    crowd.work.put_back();
+    let run = |args: &[&str]| crowd.work.succeed(args).unwrap();
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let (trained, interrupted) = (text(&crowd.trained), text(&crowd.interrupted));
     let mut ran = vec![

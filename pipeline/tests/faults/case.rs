@@ -2,9 +2,9 @@
 
 use crate::{
     ending, litter,
-    place::Place,
     results::{self, Results},
     subjects::{Subject, results_in},
+    work_folder::WorkFolder,
 };
 use fault_injector::{Call, Fault};
 use std::{fmt, path::PathBuf};
@@ -23,9 +23,9 @@ impl fmt::Display for Case {
     }
 }
 
-/// A place in which a command is about to go wrong, again and again.
+/// A work folder in which a command is about to go wrong, again and again.
 pub(crate) struct Stage {
-    pub(crate) place: Place,
+    pub(crate) work: WorkFolder,
     pub(crate) subject: &'static Subject,
     pub(crate) args: Vec<String>,
     /// What there is when nothing goes wrong.
@@ -35,19 +35,19 @@ pub(crate) struct Stage {
 impl Stage {
     /// Does it once undisturbed, and makes what the command needs.
     pub(crate) fn new(subject: &'static Subject) -> Result<Self, String> {
-        let place = Place::new();
-        place.keep();
-        (subject.undisturbed)(&place)?;
-        let expected = results_in(&place);
-        let litter = litter::find(&place);
+        let work = WorkFolder::new();
+        work.keep();
+        (subject.undisturbed)(&work)?;
+        let expected = results_in(&work);
+        let litter = litter::find(&work);
         if !litter.is_empty() || expected.is_empty() {
             return Err(format!("undisturbed: {} results, {litter:?}", expected.len()));
         }
-        place.put_back();
-        (subject.prepare)(&place)?;
-        place.keep();
-        let args = (subject.args)(&place)?;
-        Ok(Stage { place, subject, args, expected })
+        work.put_back();
+        (subject.prepare)(&work)?;
+        work.keep();
+        let args = (subject.args)(&work)?;
+        Ok(Stage { work, subject, args, expected })
     }
 
     fn args(&self) -> Vec<&str> {
@@ -56,47 +56,47 @@ impl Stage {
 
     /// The calls of the command. Watched, it must do what it does undisturbed.
     pub(crate) fn calls(&self) -> Result<Vec<Call>, String> {
-        let calls = self.place.count(&self.args())?;
+        let calls = self.work.count(&self.args())?;
         self.check_end()?;
-        self.place.put_back();
+        self.work.put_back();
         Ok(calls)
     }
 
     /// Lets one call go wrong; says how the command ended, or what was not as it should be.
     pub(crate) fn run(&self, case: Case) -> Result<String, String> {
-        self.place.put_back();
+        self.work.put_back();
         let mut standing = self.checkpoints();
-        let (ran, calls) = self.place.inject(&self.args(), case.at, case.fault)?;
+        let (ran, calls) = self.work.inject(&self.args(), case.at, case.fault)?;
         let fired = calls.last().is_some_and(|call| call.number >= case.at);
         let at = calls.iter().find(|call| call.number == case.at);
-        let place = match at {
+        let call = match at {
             Some(call) => format!("{} {}", call.name, call.path.display()),
             None => "no such call".to_owned(),
         };
-        let with_place = |why: String| format!("{place}\n{why}");
-        ending::check(&ran, case.fault, fired).map_err(with_place)?;
+        let with_call = |why: String| format!("{call}\n{why}");
+        ending::check(&ran, case.fault, fired).map_err(with_call)?;
         standing.extend(put_in_place(&calls, case.at));
         self.check_standing(&standing)
-            .map_err(|why| with_place(format!("after the fault: {why}\n{ran}")))?;
-        (self.subject.next)(&self.place)
-            .map_err(|why| with_place(format!("the next run: {why}\nafter {ran}")))?;
-        self.check_end().map_err(|why| with_place(format!("{why}\nafter {ran}")))?;
+            .map_err(|why| with_call(format!("after the fault: {why}\n{ran}")))?;
+        (self.subject.next)(&self.work)
+            .map_err(|why| with_call(format!("the next run: {why}\nafter {ran}")))?;
+        self.check_end().map_err(|why| with_call(format!("{why}\nafter {ran}")))?;
         Ok(match ran.code {
-            Some(code) => format!("{code} at {place}"),
-            None => format!("signal {} at {place}", ran.signal.unwrap_or(0)),
+            Some(code) => format!("{code} at {call}"),
+            None => format!("signal {} at {call}", ran.signal.unwrap_or(0)),
         })
     }
 
     /// The same bits as undisturbed, and nothing besides.
     pub(crate) fn check_end(&self) -> Result<(), String> {
-        let mut wrong = results::differences(&self.expected, &results_in(&self.place));
-        wrong.extend(litter::find(&self.place));
+        let mut wrong = results::differences(&self.expected, &results_in(&self.work));
+        wrong.extend(litter::find(&self.work));
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
     }
 
     /// The checkpoints that are there.
     fn checkpoints(&self) -> Vec<PathBuf> {
-        let runs = self.place.runs().into_iter();
+        let runs = self.work.runs().into_iter();
         let both = runs.flat_map(|run| ["last", "best"].map(|it| run.join("checkpoints").join(it)));
         both.filter(|path| path.exists()).collect()
     }
@@ -109,7 +109,7 @@ impl Stage {
                 return Err(format!("{} has no {file}", checkpoint.display()));
             }
         }
-        let found = results_in(&self.place);
+        let found = results_in(&self.work);
         // A run that is under way has other weights than one that is complete; a panel and
         // forecasts are what they are, as soon as they have their name.
         for (name, bytes) in &found {

@@ -1,4 +1,4 @@
-//! Which faults are tried, and trying them on as many places as there are cores.
+//! Which faults are tried, and trying them on as many work folders as there are cores.
 //!
 //! `MILLSTREAM_TEST_FAULTS` says which: `all`, how many of every command, or one, as the message of a
 //! failure names it (`kill@17`).

@@ -3,16 +3,16 @@
 use crate::{
     case::Stage,
     ending, litter,
-    place::{Place, Ran},
     subjects::{IMPORT, PREDICT, results_in},
+    work_folder::{Ran, WorkFolder},
 };
 use fault_injector::Fault;
 use std::{fs, path::Path};
 
-/// Something is done to a place, and the check says this.
-fn check_fires(stage: &Stage, spoil: impl FnOnce(&Place), expected: &str) {
-    stage.place.put_back();
-    spoil(&stage.place);
+/// Something is done to a work folder, and the check says this.
+fn check_fires(stage: &Stage, spoil: impl FnOnce(&WorkFolder), expected: &str) {
+    stage.work.put_back();
+    spoil(&stage.work);
     let said = stage.check_end().unwrap_err();
     assert!(said.contains(expected), "{said:?} does not say {expected:?}");
 }
@@ -27,12 +27,12 @@ fn flip(path: &Path) {
 #[test]
 fn a_flipped_bit_and_a_leftover_are_found() {
     let mut stage = Stage::new(&PREDICT).unwrap();
-    stage.place.succeed(&["predict"]).unwrap();
-    stage.place.keep();
-    stage.expected = results_in(&stage.place);
+    stage.work.succeed(&["predict"]).unwrap();
+    stage.work.keep();
+    stage.expected = results_in(&stage.work);
     stage.check_end().unwrap();
 
-    let run = stage.place.run_dir().unwrap();
+    let run = stage.work.run_dir().unwrap();
     for file in [
         "checkpoints/last/model.safetensors",
         "checkpoints/best/optimizer.safetensors",
@@ -41,39 +41,40 @@ fn a_flipped_bit_and_a_leftover_are_found() {
         let name = file.trim_start_matches("checkpoints/");
         check_fires(&stage, |_| flip(&run.join(file)), &format!("{name} differs from byte"));
     }
-    let remove = |file: &'static str| move |_: &Place| fs::remove_file(run.join(file)).unwrap();
+    let remove =
+        |file: &'static str| move |_: &WorkFolder| fs::remove_file(run.join(file)).unwrap();
     check_fires(&stage, remove("report.json"), "report.json is missing");
 
-    let run = stage.place.run_dir().unwrap();
-    let drop_line = |_: &Place| {
+    let run = stage.work.run_dir().unwrap();
+    let drop_line = |_: &WorkFolder| {
         let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
         fs::write(run.join("metrics.jsonl"), text.split_once('\n').unwrap().1).unwrap();
     };
     check_fires(&stage, drop_line, "metrics.jsonl differs");
 
     for folder in ["checkpoints/.last.old", "checkpoints/.best.partial-1", ".x"] {
-        let make = |_: &Place| fs::create_dir(run.join(folder)).unwrap();
+        let make = |_: &WorkFolder| fs::create_dir(run.join(folder)).unwrap();
         check_fires(&stage, make, &format!("{folder} was left behind"));
     }
     for file in [".report.json.partial-00", "checkpoints/last/model.safetensors.partial-1", "x"] {
-        let make = |_: &Place| fs::write(run.join(file), "").unwrap();
+        let make = |_: &WorkFolder| fs::write(run.join(file), "").unwrap();
         check_fires(&stage, make, &format!("{file} was left behind"));
     }
-    let dead_run = |place: &Place| {
-        let dead = place.inside().join("runs/2000-01-01_00-00-00");
+    let dead_run = |work: &WorkFolder| {
+        let dead = work.inside().join("runs/2000-01-01_00-00-00");
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join("config.toml"), "").unwrap();
     };
     check_fires(&stage, dead_run, "2000-01-01_00-00-00 was left behind without");
-    let in_the_way = |place: &Place| fs::write(place.inside().join("out.parquet"), "").unwrap();
+    let in_the_way = |work: &WorkFolder| fs::write(work.inside().join("out.parquet"), "").unwrap();
     check_fires(&stage, in_the_way, "out.parquet was left behind");
 
     // What has its name must be whole, and a checkpoint that was there must stay.
-    stage.place.put_back();
+    stage.work.put_back();
     stage.check_standing(&[]).unwrap();
     flip(&run.join("predictions.parquet"));
     assert!(stage.check_standing(&[]).unwrap_err().contains("not whole"));
-    stage.place.put_back();
+    stage.work.put_back();
     let best = run.join("checkpoints/best");
     fs::rename(&best, run.join("checkpoints/.best.old")).unwrap();
     stage.check_standing(&[]).unwrap();
@@ -84,22 +85,22 @@ fn a_flipped_bit_and_a_leftover_are_found() {
 fn a_changed_panel_and_a_second_one_are_found() {
     let stage = Stage::new(&IMPORT).unwrap();
     stage.check_end().unwrap();
-    let folder = |place: &Place| {
-        let mut entries = fs::read_dir(place.cache()).unwrap().map(|entry| entry.unwrap().path());
+    let folder = |work: &WorkFolder| {
+        let mut entries = fs::read_dir(work.cache()).unwrap().map(|entry| entry.unwrap().path());
         entries.find(|path| path.is_dir()).unwrap()
     };
-    let shard = |place: &Place| flip(&folder(place).join("shard-0000.arrow"));
+    let shard = |work: &WorkFolder| flip(&folder(work).join("shard-0000.arrow"));
     check_fires(&stage, shard, "shard-0000.arrow differs");
-    let leftover = |place: &Place| {
-        let key = folder(place);
+    let leftover = |work: &WorkFolder| {
+        let key = folder(work);
         fs::create_dir(key.with_file_name("0".repeat(32) + ".partial-1")).unwrap();
     };
     check_fires(&stage, leftover, ".partial-1 was left behind");
-    let second = |place: &Place| {
-        fs::create_dir(place.cache().join("0".repeat(32))).unwrap();
+    let second = |work: &WorkFolder| {
+        fs::create_dir(work.cache().join("0".repeat(32))).unwrap();
     };
     check_fires(&stage, second, "2 cached panels");
-    assert_eq!(litter::find(&Place::new()), [""; 0]);
+    assert_eq!(litter::find(&WorkFolder::new()), [""; 0]);
 }
 
 #[test]

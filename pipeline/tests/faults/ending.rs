@@ -1,6 +1,6 @@
 //! How a command may end when something went wrong under it: as the README says.
 
-use crate::place::Ran;
+use crate::work_folder::Ran;
 use fault_injector::Fault;
 
 /// What no person should read.

@@ -9,8 +9,8 @@
 use crate::{
     ending,
     halting::Halting,
-    place::{self, Place, Ran},
     support::server::{Options, Server},
+    work_folder::{self, Ran, WorkFolder},
 };
 use postgres::{Client, NoTls};
 use rand_chacha::{
@@ -31,10 +31,10 @@ const AT_MOST: Duration = Duration::from_secs(1);
 const INTERRUPTED: i32 = 5;
 const SEED: u64 = 14;
 
-/// A server with a table, and a place whose settings lead to it.
+/// A server with a table, and a work folder whose settings lead to it.
 struct Frozen {
     server: Server,
-    place: Place,
+    work: WorkFolder,
     /// What an import that is not disturbed gets from the server.
     bytes: usize,
 }
@@ -44,15 +44,15 @@ impl Frozen {
         let server = Server::with(&Options::default());
         let mut client = Client::connect(server.url(), NoTls).unwrap();
         client.batch_execute(TABLE).unwrap();
-        let place = Place::new();
+        let work = WorkFolder::new();
         // A path of a CSV would be a setting without effect.
-        fs::write(place.inside().join("pipeline.toml"), SETTINGS).unwrap();
-        place.keep();
-        let this = Frozen { server, place, bytes: 0 };
+        fs::write(work.inside().join("pipeline.toml"), SETTINGS).unwrap();
+        work.keep();
+        let this = Frozen { server, work, bytes: 0 };
         let through = Halting::after(usize::MAX, &this.socket());
         let args = this.args("import", &through.url());
-        this.place.succeed(&strs(&args)).unwrap();
-        this.place.put_back();
+        this.work.succeed(&strs(&args)).unwrap();
+        this.work.put_back();
         Frozen { bytes: through.carried(), ..this }
     }
 
@@ -72,12 +72,12 @@ impl Frozen {
 
     /// The command is started, the server falls silent, and then comes the Ctrl-C; how long it takes.
     fn interrupt(&self, way: &Way) -> Result<Duration, String> {
-        self.place.put_back();
+        self.work.put_back();
         match way {
             Way::Stops { command, after } => {
                 let proxy = Halting::after(*after, &self.socket());
                 let args = self.args(command, &proxy.url());
-                let child = place::spawn(&mut self.place.command(&strs(&args)));
+                let child = work_folder::spawn(&mut self.work.command(&strs(&args)));
                 let halted = proxy.wait(HANGS);
                 self.end(command, child, halted)
             }
@@ -86,7 +86,7 @@ impl Frozen {
                 let mut lock = client.transaction().unwrap();
                 lock.batch_execute("LOCK TABLE prices IN ACCESS EXCLUSIVE MODE").unwrap();
                 let args = self.args(command, self.server.url());
-                let child = place::spawn(&mut self.place.command(&strs(&args)));
+                let child = work_folder::spawn(&mut self.work.command(&strs(&args)));
                 let mut watcher = Client::connect(self.server.url(), NoTls).unwrap();
                 let waits = until(HANGS, || {
                     let row = watcher.query_one(WAITING, &[]).unwrap();
@@ -109,7 +109,7 @@ impl Frozen {
         let id = child.id().to_string();
         let begun = Instant::now();
         signal("INT", &id);
-        let ran = place::wait(command, child, HANGS)?;
+        let ran = work_folder::wait(command, child, HANGS)?;
         let took = begun.elapsed();
         silent.map_err(|why| format!("{why}: {ran}"))?;
         check(&ran).map(|()| took)
@@ -256,6 +256,6 @@ fn a_silent_server_keeps_nobody_from_stopping() {
 
     // What was broken off is in nobody's way.
     let args = frozen.args("import", frozen.server.url());
-    frozen.place.succeed(&strs(&args)).unwrap();
-    assert_eq!(crate::litter::find(&frozen.place), [""; 0]);
+    frozen.work.succeed(&strs(&args)).unwrap();
+    assert_eq!(crate::litter::find(&frozen.work), [""; 0]);
 }

@@ -1,8 +1,8 @@
-//! What may lie in a place when all has ended; all else is litter.
+//! What may lie in a work folder when all has ended; all else is litter.
 //!
 //! This is a list of what belongs there, not of what does not: a leftover of any name is found.
 
-use crate::place::Place;
+use crate::work_folder::WorkFolder;
 use std::{fs, path::Path};
 
 const RUN_FILES: [&str; 8] = [
@@ -26,9 +26,9 @@ pub(crate) const CHECKPOINT_FILES: [&str; 6] = [
     "checksums.txt",
 ];
 
-/// Everything in a place that should not be there, a line each.
-pub(crate) fn find(place: &Place) -> Vec<String> {
-    let (root, mut found) = (place.inside(), Vec::new());
+/// Everything in a work folder that should not be there, a line each.
+pub(crate) fn find(work: &WorkFolder) -> Vec<String> {
+    let (root, mut found) = (work.inside(), Vec::new());
     let mut folders = vec![root.clone()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
@@ -42,12 +42,12 @@ pub(crate) fn find(place: &Place) -> Vec<String> {
             }
         }
     }
-    for run in place.runs() {
+    for run in work.runs() {
         if let Some(file) = missing(&run.join("checkpoints/last")) {
             found.push(format!("{} was left behind without {file}", run.display()));
         }
     }
-    let caches = fs::read_dir(place.cache()).into_iter().flatten().map(Result::unwrap);
+    let caches = fs::read_dir(work.cache()).into_iter().flatten().map(Result::unwrap);
     let keys = caches.filter(|entry| is_key(&entry.file_name().to_string_lossy())).count();
     if keys > 1 {
         found.push(format!("{keys} cached panels of one table"));

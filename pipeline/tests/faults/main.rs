@@ -13,10 +13,10 @@ mod every_call;
 mod frozen;
 mod halting;
 mod litter;
-mod place;
 mod results;
 mod subjects;
 mod synced;
+mod work_folder;
 
 #[path = "../../../loader/tests/loader/support"]
 #[expect(dead_code, reason = "the loader's own, which uses more of it")]

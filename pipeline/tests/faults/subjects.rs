@@ -2,8 +2,8 @@
 
 use crate::{
     ending,
-    place::{Place, Ran},
     results::{self, Results},
+    work_folder::{Ran, WorkFolder},
 };
 use fault_injector::{Call, Fault};
 use std::path::Path;
@@ -11,25 +11,25 @@ use std::path::Path;
 /// A command, and what is around it.
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
-    /// Does all of it in an empty place, without a fault.
-    pub(crate) undisturbed: fn(&Place) -> Result<(), String>,
+    /// Does all of it in an empty work folder, without a fault.
+    pub(crate) undisturbed: fn(&WorkFolder) -> Result<(), String>,
     /// Makes what the command needs.
-    pub(crate) prepare: fn(&Place) -> Result<(), String>,
+    pub(crate) prepare: fn(&WorkFolder) -> Result<(), String>,
     /// The command that goes wrong.
-    pub(crate) args: fn(&Place) -> Result<Vec<String>, String>,
+    pub(crate) args: fn(&WorkFolder) -> Result<Vec<String>, String>,
     /// What a person does next, until all is there.
-    pub(crate) next: fn(&Place) -> Result<(), String>,
+    pub(crate) next: fn(&WorkFolder) -> Result<(), String>,
 }
 
 /// Into an empty cache and an empty folder of runs.
 pub(crate) const TRAIN: Subject = Subject {
     name: "train",
-    undisturbed: |place| place.succeed(&["train"]).map(drop),
+    undisturbed: |work| work.succeed(&["train"]).map(drop),
     prepare: |_| Ok(()),
     args: |_| Ok(vec!["train".into()]),
-    next: |place| match place.runs().last() {
-        Some(run) => go_on(place, run),
-        None => place.succeed(&["train"]).map(drop),
+    next: |work| match work.runs().last() {
+        Some(run) => go_on(work, run),
+        None => work.succeed(&["train"]).map(drop),
     },
 };
 
@@ -38,9 +38,9 @@ pub(crate) const RESUME: Subject = Subject {
     name: "resume",
     undisturbed: TRAIN.undisturbed,
     prepare: interrupted,
-    args: |place| Ok(vec!["train".into(), "--resume".into(), text(&place.run_dir()?)]),
-    next: |place| {
-        let ran = place.run(&["train", "--resume", &text(&place.run_dir()?)])?;
+    args: |work| Ok(vec!["train".into(), "--resume".into(), text(&work.run_dir()?)]),
+    next: |work| {
+        let ran = work.run(&["train", "--resume", &text(&work.run_dir()?)])?;
         if is_resumed(&ran) { Ok(()) } else { Err(format!("cannot be resumed: {ran}")) }
     },
 };
@@ -48,37 +48,37 @@ pub(crate) const RESUME: Subject = Subject {
 /// Over a panel that is cached already.
 pub(crate) const IMPORT: Subject = Subject {
     name: "import",
-    undisturbed: |place| place.succeed(&["import"]).map(drop),
-    prepare: |place| place.succeed(&["import"]).map(drop),
+    undisturbed: |work| work.succeed(&["import"]).map(drop),
+    prepare: |work| work.succeed(&["import"]).map(drop),
     args: |_| Ok(vec!["import".into()]),
-    next: |place| {
-        place.succeed(&["import"])?;
-        place.succeed(&["import", "--verify"]).map(drop)
+    next: |work| {
+        work.succeed(&["import"])?;
+        work.succeed(&["import", "--verify"]).map(drop)
     },
 };
 
 /// With a run that has no forecasts yet.
 pub(crate) const PREDICT: Subject = Subject {
     name: "predict",
-    undisturbed: |place| {
-        place.succeed(&["train"])?;
-        place.succeed(&["predict"]).map(drop)
+    undisturbed: |work| {
+        work.succeed(&["train"])?;
+        work.succeed(&["predict"]).map(drop)
     },
-    prepare: |place| place.succeed(&["train"]).map(drop),
+    prepare: |work| work.succeed(&["train"]).map(drop),
     args: |_| Ok(vec!["predict".into()]),
-    next: |place| place.succeed(&["predict"]).map(drop),
+    next: |work| work.succeed(&["predict"]).map(drop),
 };
 
 /// What there is to compare: the cached panel and the newest run.
-pub(crate) fn results_in(place: &Place) -> Results {
-    let mut results = results::of_cache(&place.cache());
-    results.extend(place.runs().last().map(|run| results::of_run(run)).unwrap_or_default());
+pub(crate) fn results_in(work: &WorkFolder) -> Results {
+    let mut results = results::of_cache(&work.cache());
+    results.extend(work.runs().last().map(|run| results::of_run(run)).unwrap_or_default());
     results
 }
 
 /// Goes on with a run, or trains anew where it had saved nothing.
-fn go_on(place: &Place, run: &Path) -> Result<(), String> {
-    let ran = place.run(&["train", "--resume", &text(run)])?;
+fn go_on(work: &WorkFolder, run: &Path) -> Result<(), String> {
+    let ran = work.run(&["train", "--resume", &text(run)])?;
     if is_resumed(&ran) {
         return Ok(());
     }
@@ -91,7 +91,7 @@ fn go_on(place: &Place, run: &Path) -> Result<(), String> {
             return Err(format!("lost, with checkpoints/{which} in it: {ran}"));
         }
     }
-    place.succeed(&["train"]).map(drop)
+    work.succeed(&["train"]).map(drop)
 }
 
 /// Whether a run is complete now; what is in it is compared elsewhere.
@@ -101,14 +101,14 @@ fn is_resumed(ran: &Ran) -> bool {
 }
 
 /// Interrupts a training in its second epoch, by the call that writes a line of it.
-fn interrupted(place: &Place) -> Result<(), String> {
-    let calls = place.count(&["train"])?;
-    place.put_back();
+fn interrupted(work: &WorkFolder) -> Result<(), String> {
+    let calls = work.count(&["train"])?;
+    work.put_back();
     let is_line = |call: &&Call| call.is_write() && call.path.ends_with("metrics.jsonl");
     let lines: Vec<&Call> = calls.iter().filter(is_line).collect();
     // The last two are the end of the second epoch and a line of its steps.
     let at = lines[lines.len() - 4].number;
-    let (ran, _) = place.inject(&["train"], at, Fault::Interrupt)?;
+    let (ran, _) = work.inject(&["train"], at, Fault::Interrupt)?;
     if ran.code == Some(5) && ran.stderr.contains("--resume") {
         Ok(())
     } else {

@@ -93,7 +93,7 @@ fn whatever_has_its_name_is_on_the_disk() {
     let subjects = [&subjects::TRAIN, &subjects::RESUME, &subjects::IMPORT, &subjects::PREDICT];
     let check = |subject: &&'static subjects::Subject| {
         let stage = Stage::new(subject).unwrap();
-        let before = stage.place.everything();
+        let before = stage.work.everything();
         wrong(&stage.calls().unwrap(), before)
             .into_iter()
             .map(|line| format!("{}: {line}", subject.name))

@@ -5,7 +5,7 @@
 
 use crate::{
     keys,
-    place::{Place, Ran},
+    work_folder::{Ran, WorkFolder},
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -93,6 +93,7 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("source.generate.seed", GENERATE, Other("8")),
     ("target.columns", &[], Other(r#"["close"]"#)),
     ("target.kind", &["target.columns=[\"close\"]"], Other("return")),
+    ("target.delay", &["target.columns=[\"close\"]", "target.kind=return"], Other("1")),
     ("target.dead_band", &["target.columns=[\"close\"]", "target.kind=direction"], Other("0.01")),
     ("target.cross_section", &[], Other("rank")),
     ("window.lookback", &[], Other("10")),
@@ -200,26 +201,26 @@ fn flags(with: &[&str], change: Option<(&str, &str)>) -> Vec<String> {
     set.flat_map(|text| ["--set".to_owned(), text]).collect()
 }
 
-fn run(command: &str, set: &[String]) -> (Place, Ran) {
-    let place = Place::new(SMALL);
+fn run(command: &str, set: &[String]) -> (WorkFolder, Ran) {
+    let work = WorkFolder::new(SMALL);
     let args = [&[command.to_owned(), "--json".to_owned()], set].concat();
-    let ran = place.run(&args).unwrap();
-    (place, ran)
+    let ran = work.run(&args).unwrap();
+    (work, ran)
 }
 
 fn outcome(set: &[String]) -> Outcome {
-    let (place, Ran { code, stdout, stderr }) = run("pipeline", set);
+    let (work, Ran { code, stdout, stderr }) = run("pipeline", set);
     assert_eq!(code, Some(0), "{set:?}: {stderr}");
     let result: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
     let run = result["run"].as_str().unwrap().to_owned();
     let figures = ["steps", "train_loss", "validation", "test", "baseline"];
     let mut seen: Outcome =
         figures.iter().map(|name| ((*name).to_owned(), result[*name].to_string())).collect();
-    for path in place.files() {
+    for path in work.files() {
         let name = path.to_str().unwrap().replace(&run, "RUN");
         // What is inside is compared where nothing in it is a time or a setting.
         let told = ["safetensors", "json", "parquet"].iter().any(|end| name.ends_with(end));
-        let content = std::fs::read(place.path().join(&path)).unwrap();
+        let content = std::fs::read(work.path().join(&path)).unwrap();
         let of_the_moment = ["state.json", "report.json", "run.json"];
         let content = if told && !of_the_moment.iter().any(|end| name.ends_with(end)) {
             format!("{content:?}")
@@ -307,11 +308,11 @@ fn the_walk_passes_every_key() {
 
 #[test]
 fn a_run_that_goes_on_refuses_variables_that_would_change_it() {
-    let (place, trained) = run("train", &[]);
+    let (work, trained) = run("train", &[]);
     let result: Value = serde_json::from_str(trained.stdout.lines().last().unwrap()).unwrap();
     let args = ["train", "--resume", result["run"].as_str().unwrap()].map(String::from);
     let check = |value: &str, expected: &str| {
-        let resumed = place.run_with(&args, &[("MILLSTREAM_TRAIN__EPOCHS", value)]).unwrap();
+        let resumed = work.run_with(&args, &[("MILLSTREAM_TRAIN__EPOCHS", value)]).unwrap();
         assert_eq!(resumed.code, Some(2), "{}", resumed.stderr);
         assert!(resumed.stderr.contains(expected), "{}", resumed.stderr);
     };

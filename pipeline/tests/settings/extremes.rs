@@ -7,8 +7,8 @@
 use crate::{
     every_key::{self, SMALL},
     keys,
-    place::{Place, Ran},
     random::put,
+    work_folder::{Ran, WorkFolder},
 };
 use std::{
     ffi::OsString,
@@ -116,8 +116,8 @@ fn run(key: &str, kind: Kind, extreme: Extreme) -> Result<Ran, String> {
             variables.push((name.into(), OsString::from_vec(b"a\xffb".to_vec())));
         }
     }
-    let place = Place::new(&file.to_string());
-    place.run_patiently(&args, &variables)
+    let work = WorkFolder::new(&file.to_string());
+    work.run_patiently(&args, &variables)
 }
 
 /// What is wrong with how it ended, if anything.
@@ -164,16 +164,16 @@ fn extremes_work_or_are_refused_in_one_line() {
 #[test]
 fn what_is_too_large_is_refused_with_what_would_fit() {
     let check = |set: &[&str], code: i32, expected: &[&str]| {
-        let place = Place::new(SMALL);
+        let work = WorkFolder::new(SMALL);
         let set = set.iter().flat_map(|text| ["--set".to_owned(), (*text).to_owned()]);
         let args: Vec<String> = std::iter::once("train".to_owned()).chain(set).collect();
-        let ran = place.run_patiently(&args, &[]).unwrap();
+        let ran = work.run_patiently(&args, &[]).unwrap();
         assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.stderr);
         let line = ran.stderr.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
         for part in expected {
             assert!(line.contains(part), "{args:?}: {line}");
         }
-        assert!(!place.path().join("runs").exists(), "{args:?} left a run behind");
+        assert!(!work.path().join("runs").exists(), "{args:?} left a run behind");
     };
     check(
         &["train.batch_size=1000000000"],

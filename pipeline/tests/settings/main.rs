@@ -7,5 +7,5 @@
 mod every_key;
 mod extremes;
 mod keys;
-mod place;
 mod random;
+mod work_folder;

@@ -9,7 +9,7 @@
 use crate::{
     every_key::{self, SMALL},
     keys,
-    place::{Place, Ran},
+    work_folder::{Ran, WorkFolder},
 };
 use rand_chacha::{
     ChaCha8Rng,
@@ -60,7 +60,8 @@ const VALUES: &[(&str, &[&str])] = &[
         "target.columns",
         &[r#"["close"]"#, r#"["close", "ret"]"#, r#"["ret", "ret"]"#, r#"["symbol"]"#, "[]"],
     ),
-    ("target.kind", &[r#""return""#, r#""direction""#, r#""value""#]),
+    ("target.kind", &[r#""return""#, r#""direction""#, r#""difference""#, r#""value""#]),
+    ("target.delay", &["1", "3", "0", "79", "4096"]),
     ("target.dead_band", &["0.01", "0", "1e9", "-1"]),
     ("target.cross_section", &[r#""rank""#, r#""zscore""#]),
     ("window.lookback", &["5", "1", "2", "79", "80", "4096"]),
@@ -269,11 +270,11 @@ impl Case {
 
     /// Trains, and forecasts if that went well; says what went wrong, or how it ended.
     fn run(&self) -> Result<Vec<String>, String> {
-        let place = Place::new(&self.file);
+        let work = WorkFolder::new(&self.file);
         let variables: Vec<(&str, &str)> =
             self.variables.iter().map(|(name, value)| (&**name, &**value)).collect();
         let run = |args: &[String]| {
-            let ran = place.run_with(args, &variables)?;
+            let ran = work.run_with(args, &variables)?;
             let end = ending(&ran).map_err(|why| format!("{why}\n{args:?}\n{}", ran.stderr))?;
             Ok::<_, String>((ran, end))
         };
@@ -286,7 +287,7 @@ impl Case {
             let args: Vec<String> = output.into_iter().chain(from).map(str::to_owned).collect();
             let (predicted, end) = run(&args)?;
             if predicted.code == Some(0) {
-                finite_forecasts(&std::fs::read_to_string(place.path().join("out.csv")).unwrap())?;
+                finite_forecasts(&std::fs::read_to_string(work.path().join("out.csv")).unwrap())?;
             }
             ends.push(end);
         }

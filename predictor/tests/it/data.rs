@@ -1,7 +1,7 @@
 //! What data a checkpoint is for: other data is refused.
 
 use crate::sample::{
-    CHECKPOINT_FILES, batches, checkpoint, contract, fitted_by_series, names, plan, predictor,
+    CHECKPOINT_FILES, batches, checkpoint, contract, fitted_by_series, names, plan, predictor, seal,
 };
 use millstream_data::{DataSchema, Padding, TargetKind, TimeKind};
 use millstream_predictor::{Output, PredictError, read_contract};
@@ -31,6 +31,7 @@ fn data_that_the_model_does_not_know_is_refused() {
         |schema| schema.target_kind = TargetKind::Return,
         "trained with targets of kind \"value\", but the data has \"return\"",
     );
+    check_refused(|schema| schema.delay = 1, "trained with delay 0, but the data has 1");
     check_refused(
         |schema| schema.padding = Padding::Right,
         "trained with padding \"none\", but the data has \"right\"",
@@ -48,6 +49,25 @@ fn the_contract_is_what_was_saved() {
     saved.scaling.schema_hash = saved.schema.hash();
     checkpoint(folder.path(), &saved);
     assert_eq!(read_contract(folder.path()).unwrap(), saved);
+}
+
+/// Its schema has no such key, and its hash is the one that was written then.
+#[test]
+fn a_checkpoint_of_before_there_was_a_delay_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut saved = contract(None, TimeKind::Date);
+    saved.scaling.schema_hash = "6bc9ff7f0c811d47".into();
+    checkpoint(folder.path(), &saved);
+    let path = folder.path().join("schema.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(schema.as_object_mut().unwrap().remove("delay"), Some(0.into()));
+    std::fs::write(&path, schema.to_string()).unwrap();
+    seal(folder.path());
+    assert_eq!(read_contract(folder.path()).unwrap(), saved);
+    // With a delay it is another model.
+    saved.schema.delay = 1;
+    assert_ne!(saved.schema.hash(), saved.scaling.schema_hash);
 }
 
 #[test]

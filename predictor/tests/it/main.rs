@@ -5,6 +5,6 @@
 mod checkpoints;
 mod data;
 mod files;
+mod forecast_table;
 mod own_sink;
 mod sample;
-mod table;

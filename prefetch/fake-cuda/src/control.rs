@@ -51,7 +51,7 @@ pub struct Kernel {
 
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Table {
+pub(crate) struct ControlTable {
     pub(crate) reset: extern "C" fn(),
     pub(crate) configure: extern "C" fn(&Config),
     pub(crate) calls: extern "C" fn(usize) -> u64,
@@ -65,7 +65,7 @@ pub(crate) struct Table {
     pub(crate) host_write: extern "C" fn(usize, usize),
 }
 
-static TABLE: Table = Table {
+static TABLE: ControlTable = ControlTable {
     reset,
     configure,
     calls: calls_in_all,
@@ -83,7 +83,7 @@ static TABLE: Table = Table {
 pub(crate) const SYMBOL: &[u8] = b"fake_cuda_control";
 
 #[unsafe(no_mangle)]
-extern "C" fn fake_cuda_control() -> &'static Table {
+extern "C" fn fake_cuda_control() -> &'static ControlTable {
     &TABLE
 }
 

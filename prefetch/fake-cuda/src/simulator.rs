@@ -3,7 +3,7 @@
 use crate::{
     calls::Call,
     config::{Code, Config},
-    control::{Kernel, Live, SYMBOL, Table},
+    control::{ControlTable, Kernel, Live, SYMBOL},
     hazard::Hazard,
 };
 use libloading::{Library, Symbol};
@@ -27,7 +27,7 @@ pub struct Simulator {
 /// What can be asked of the loaded driver.
 #[derive(Debug, Clone, Copy)]
 pub struct Control {
-    table: &'static Table,
+    table: &'static ControlTable,
 }
 
 impl Deref for Simulator {
@@ -156,13 +156,13 @@ impl Control {
     }
 }
 
-fn table() -> &'static Table {
-    static TABLE: OnceLock<&'static Table> = OnceLock::new();
+fn table() -> &'static ControlTable {
+    static TABLE: OnceLock<&'static ControlTable> = OnceLock::new();
     TABLE.get_or_init(|| load(&Simulator::library()))
 }
 
-fn load(path: &Path) -> &'static Table {
-    type Control = extern "C" fn() -> &'static Table;
+fn load(path: &Path) -> &'static ControlTable {
+    type Control = extern "C" fn() -> &'static ControlTable;
     // SAFETY: the library is ours; loading it runs nothing of our own.
     let library = unsafe { Library::new(path) };
     let library = library.unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -41,7 +41,7 @@ pub(crate) enum Command {
     ///
     /// The model decides what it is shown and how that is scaled; --set reaches only where the rows
     /// come from (source, e.g. --set 'source.symbols=["AAPL", "MSFT"]'), what computes (prefetch,
-    /// run), window.stride and train.batch_size.
+    /// run) and train.batch_size.
     Predict(PredictArgs),
     /// Read the source into the cache
     Import(ImportArgs),

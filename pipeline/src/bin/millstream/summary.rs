@@ -90,6 +90,9 @@ fn sign_note(kind: TargetKind) -> &'static str {
         TargetKind::Value => {
             "sign: share on the right side of the last known value; no change has no side"
         }
+        TargetKind::Difference => {
+            "sign: share with the sign of the change that came; no change has no sign"
+        }
         TargetKind::Return | TargetKind::Direction => {
             "sign: share with the sign of the outcome; no change has no sign"
         }

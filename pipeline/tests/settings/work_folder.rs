@@ -1,4 +1,4 @@
-//! [`Place`]: a folder with a small table, in which the command runs; it is killed when it hangs.
+//! [`WorkFolder`]: a folder with a small table, in which the command runs; it is killed when it hangs.
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -23,7 +23,7 @@ const SERIES: usize = 24;
 const ROWS: usize = 80;
 
 /// A folder to run in.
-pub(crate) struct Place {
+pub(crate) struct WorkFolder {
     folder: TempDir,
 }
 
@@ -34,13 +34,13 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-impl Place {
+impl WorkFolder {
     pub(crate) fn new(settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("pipeline.toml"), settings).unwrap();
         std::fs::write(folder.path().join("data.csv"), table(1)).unwrap();
         std::fs::write(folder.path().join("other.csv"), table(2)).unwrap();
-        Place { folder }
+        WorkFolder { folder }
     }
 
     pub(crate) fn path(&self) -> &Path {

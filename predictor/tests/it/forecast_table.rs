@@ -1,14 +1,17 @@
 //! The table of forecasts: what stands in its rows and columns.
 
-use crate::sample::{DAY, contract, fitted_by_series, predict, read_parquet};
+use crate::sample::{
+    DAY, batches, checkpoint, contract, fitted_by_series, plan, predict, predictor, read_parquet,
+};
 use arrow::{
     array::{Array, AsArray},
     datatypes::{
         DataType, Date32Type, Float32Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
     },
 };
-use millstream_data::{Padding, TimeKind};
+use millstream_data::{DeviceBatch, Padding, TargetKind, TimeKind};
 use millstream_predictor::Output;
+use millstream_stage::{Ending, Sink};
 use std::fs;
 
 #[test]
@@ -60,6 +63,39 @@ fn forecasts_are_unscaled_by_the_fit_of_their_series() {
     let (one, two) = (curve.invert(-1.0), curve.invert(-2.0));
     assert!(one > two && two > -8.0, "both lie between knots: {one}, {two}");
     check("z_forecast", [100.0, 100.0, one, one, two, two]);
+}
+
+#[test]
+fn a_difference_is_given_back_as_a_level() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("forecasts.parquet");
+    let mut contract = contract(Some("symbol"), TimeKind::Date);
+    contract.schema.target_kind = TargetKind::Difference;
+    checkpoint(folder.path(), &contract);
+    let levels = |windows: std::ops::Range<usize>| -> Vec<f32> {
+        windows.flat_map(|window| [100.0 * window as f32, -0.5]).collect()
+    };
+    let run = |last_known: [Vec<f32>; 2]| {
+        let mut predictor = predictor(folder.path(), Output::file(path.clone()).unwrap());
+        for (batch, last_known) in batches(&plan(&contract)).into_iter().zip(last_known) {
+            let DeviceBatch::Host(mut slot) = batch else { panic!("made on the host") };
+            slot.meta.last_known = last_known;
+            let _flow = predictor.accept(DeviceBatch::Host(slot))?;
+        }
+        predictor.finish(Ending::Drained)
+    };
+    run([levels(0..2), levels(2..3)]).unwrap();
+    let table = read_parquet(&path);
+    let floats = |name: &str| table[name].as_primitive::<Float32Type>().values().to_vec();
+    // The changes are those of the values that this model forecasts elsewhere.
+    assert_eq!(floats("y_forecast"), [10.0, 10.0, 112.0, 112.0, 214.0, 214.0]);
+    assert_eq!(floats("z_forecast"), [-1.5, -1.5, -2.0, -2.0, -2.5, -2.5]);
+    assert_eq!(floats("y")[..5], [11.0; 5], "what came is a level already");
+    // Without what a change counts from there is no level.
+    for broken in [Vec::new(), vec![1.0; 3], vec![f32::NAN, 1.0, 1.0, 1.0]] {
+        let error = run([broken, levels(2..3)]).unwrap_err().to_string();
+        assert!(error.starts_with("batch 0 does not say from which level"), "{error}");
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! [`Place`]: a folder with a small table, in which the command runs and goes wrong.
+//! [`WorkFolder`]: a folder with a small table, in which the command runs and goes wrong.
 //!
 //! What a command writes is all below `in`, which is watched and can be put back to what it was. The
 //! table lies beside it and stays: a cached panel is that of one file, by its inode and time. A run
-//! knows its paths, so a place is put back where it was and never copied elsewhere.
+//! knows its paths, so a work folder is put back where it was and never copied elsewhere.
 
 use fault_injector::{Call, Fault, Injector};
 use std::{
@@ -42,7 +42,7 @@ threads = 1
 "#;
 
 /// Two folders side by side: where commands run, and what to put there.
-pub(crate) struct Place {
+pub(crate) struct WorkFolder {
     outer: TempDir,
     injector: Injector,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-impl Place {
+impl WorkFolder {
     pub(crate) fn new() -> Self {
         let outer = tempfile::Builder::new().prefix("millstream-faults").tempdir().unwrap();
         let (inside, data) = (outer.path().join("in"), outer.path().join("data.csv"));
@@ -65,7 +65,7 @@ impl Place {
         let source = format!("[source]\nkind = \"csv\"\npath = {:?}\n", data.to_str().unwrap());
         fs::write(inside.join("pipeline.toml"), source + SETTINGS).unwrap();
         let injector = Injector::new(&inside, &outer.path().join("calls")).unwrap();
-        Place { outer, injector }
+        WorkFolder { outer, injector }
     }
 
     /// Where commands run.
@@ -116,7 +116,7 @@ impl Place {
         Ok((ran, self.injector.calls().unwrap()))
     }
 
-    /// Keeps what is here now, for [`Place::put_back`].
+    /// Keeps what is here now, for [`WorkFolder::put_back`].
     pub(crate) fn keep(&self) {
         let kept = self.outer.path().join("kept");
         drop(fs::remove_dir_all(&kept));

@@ -1,8 +1,8 @@
 //! The table of forecasts: its columns, and one batch's worth of its rows.
 //!
 //! Long format, a row per window and step: series, time of the window's last row, step, the time
-//! that is forecast, and for each target the forecast and the outcome in user units. Where it
-//! goes is decided in `output.rs`.
+//! that is forecast, and for each target the forecast and the outcome in user units; a difference is
+//! given back as the level it leads to. Where it goes is decided in `output.rs`.
 
 use crate::{contract::Contract, error::PredictError};
 use arrow::{
@@ -12,21 +12,23 @@ use arrow::{
     },
     datatypes::{DataType, Field, Schema, TimeUnit},
 };
-use millstream_data::{BatchMeta, CrossSection, Fit, ForecastColumns, Plan, Scaling, TimeKind};
+use millstream_data::{
+    BatchMeta, CrossSection, ForecastColumns, Plan, Scaling, TargetKind, TimeKind, level_after,
+};
 use std::sync::Arc;
 
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
 /// The columns of a table of forecasts.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct ForecastTable {
     schema: Arc<Schema>,
     with_series: bool,
     time_kind: TimeKind,
     horizon: usize,
 }
 
-impl Table {
+impl ForecastTable {
     /// # Errors
     /// [`PredictError::TwoColumns`] when the names clash.
     pub(crate) fn new(contract: &Contract) -> Result<Self, PredictError> {
@@ -46,7 +48,7 @@ impl Table {
             fields.push(Field::new(target.forecast, DataType::Float32, false));
             fields.push(Field::new(target.outcome, DataType::Float32, true));
         }
-        Ok(Table {
+        Ok(ForecastTable {
             with_series: schema.series_column.is_some(),
             time_kind: schema.time_kind,
             horizon: schema.horizon,
@@ -56,6 +58,14 @@ impl Table {
 
     pub(crate) fn schema(&self) -> &Arc<Schema> {
         &self.schema
+    }
+
+    /// Whether rows can be made of such a batch: differences need the levels that they count from.
+    pub(crate) fn can_tell(meta: &BatchMeta, plan: &Plan) -> bool {
+        let levels = &meta.last_known;
+        plan.schema.target_kind != TargetKind::Difference
+            || levels.len() == meta.time.len() * plan.scaling.targets.len()
+                && levels.iter().all(|level| !level.is_nan())
     }
 
     /// The rows of one batch, from its forecasts in scaled units, `[rows, horizon, targets]`.
@@ -78,7 +88,13 @@ impl Table {
         let (targets, rows) = (plan.scaling.targets.len(), windows * self.horizon);
         for target in 0..targets {
             let unscaled = self.unscaled(forecasts, target, meta, plan);
-            columns.push(Arc::new(Float32Array::from(unscaled)));
+            let forecasts: Float32Array = match plan.schema.target_kind {
+                TargetKind::Difference => {
+                    Float32Array::from_iter_values(self.levels(unscaled, target, meta, targets))
+                }
+                _ => Float32Array::from_iter_values(unscaled.map(|value| value as f32)),
+            };
+            columns.push(Arc::new(forecasts));
             let outcomes = meta.outcomes.iter().copied().skip(target).step_by(targets);
             let known = outcomes.map(|value| (!value.is_nan()).then_some(value));
             let known = known.chain(std::iter::repeat(None)).take(rows);
@@ -89,18 +105,34 @@ impl Table {
     }
 
     /// A target's values in user units, from the scaled values of all targets.
-    fn unscaled(&self, values: &[f32], target: usize, meta: &BatchMeta, plan: &Plan) -> Vec<f32> {
+    fn unscaled<'a>(
+        &'a self,
+        values: &'a [f32],
+        target: usize,
+        meta: &'a BatchMeta,
+        plan: &'a Plan,
+    ) -> impl Iterator<Item = f64> + 'a {
         let scaling = &plan.scaling;
-        let values = values.iter().copied().skip(target).step_by(scaling.targets.len());
-        let raw = |value: f32, fit: &Fit| fit.invert(f64::from(value)) as f32;
-        if scaling.by_series.is_empty() {
-            let fit = &scaling.targets[target].fit;
-            return values.map(|value| raw(value, fit)).collect();
-        }
-        let series = meta.series.iter().map(|code| plan.panel.series[*code as usize].as_str());
-        let fits = series.map(|name| scaling.target_fit(name, target));
+        let fits = meta.series.iter().map(move |code| match scaling.by_series.is_empty() {
+            true => &scaling.targets[target].fit,
+            false => scaling.target_fit(&plan.panel.series[*code as usize], target),
+        });
         let fits = fits.flat_map(|fit| std::iter::repeat_n(fit, self.horizon));
-        values.zip(fits).map(|(value, fit)| raw(value, fit)).collect()
+        let values = values.iter().copied().skip(target).step_by(scaling.targets.len());
+        values.zip(fits).map(|(value, fit)| fit.invert(f64::from(value)))
+    }
+
+    /// The levels that these changes of a target lead to, from where it was last known.
+    fn levels<'a>(
+        &'a self,
+        changes: impl Iterator<Item = f64> + 'a,
+        target: usize,
+        meta: &'a BatchMeta,
+        targets: usize,
+    ) -> impl Iterator<Item = f32> + 'a {
+        let last = meta.last_known.iter().copied().skip(target).step_by(targets);
+        let last = last.flat_map(|last| std::iter::repeat_n(last, self.horizon));
+        changes.zip(last).map(|(change, last)| level_after(last, change))
     }
 
     fn times(&self, times: impl Iterator<Item = Option<i64>>) -> ArrayRef {
@@ -137,7 +169,7 @@ mod tests {
         };
         let model = ModelDescription { kind: "lstm".into(), options: Value::Null };
         let contract = Contract { schema, scaling: Scaling::default(), model };
-        let error = Table::new(&contract).unwrap_err().to_string();
+        let error = ForecastTable::new(&contract).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 
