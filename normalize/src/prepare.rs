@@ -11,6 +11,7 @@ use crate::{
     forecasts::{Forecasts, set_test_part, without_own_scale},
     panel_rows,
     passes::{Course, Passes, TrainPasses},
+    ridge,
     room::Copied,
     rows::ScaledRows,
     settings::{ShortSeries, SplitSettings, WindowOrder, WindowSettings},
@@ -28,6 +29,8 @@ pub(crate) struct Prepared {
     pub(crate) plan: Arc<Plan>,
     pub(crate) indexes: Vec<WindowIndex>,
     pub(crate) passes: Passes,
+    /// See [`TargetSettings::season`](crate::TargetSettings::season).
+    pub(crate) season: usize,
 }
 
 /// A panel made ready; `None` when nobody wants it any more.
@@ -111,8 +114,15 @@ impl Prepared {
         plan.warnings = warnings;
         plan.segments = rows.segment_count();
         passes.announce(&mut plan, &rows, &indexes[0])?;
+        if settings.ridge {
+            match ridge::fit(&rows, &indexes[0]) {
+                Ok(ridge) => plan.ridge = Some(ridge),
+                Err(why) => plan.warnings.push(why),
+            }
+        }
+        let season = wanted.target.season;
         let (passes, indexes) = (Passes::Train(Box::new(passes)), indexes.into());
-        Ok(Some(Prepared { shape, plan: Arc::new(plan), passes, indexes, rows }))
+        Ok(Some(Prepared { shape, plan: Arc::new(plan), passes, indexes, rows, season }))
     }
 
     fn to_predict(
@@ -150,7 +160,8 @@ impl Prepared {
         plan.segments = rows.segment_count();
         plan.warnings.extend(settings.limit.warning(plan.predict, index.len()));
         let passes = Passes::Predict(batches);
-        Ok(Some(Prepared { rows, shape, plan: Arc::new(plan), indexes: vec![index], passes }))
+        let (plan, indexes, season) = (Arc::new(plan), vec![index], 0);
+        Ok(Some(Prepared { rows, shape, plan, indexes, passes, season }))
     }
 }
 

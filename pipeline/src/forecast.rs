@@ -298,6 +298,7 @@ pub(crate) fn predict_run(
         threads: threads::share(&settings.run).normalize,
         purpose: Purpose::Predict { schema: Box::new(schema), scaling, times, series },
         limit: asked.limit,
+        ridge: false,
     };
     let loader = loader(&settings, asked.refresh, watch);
     let outcome = Pipeline::from("loader", loader, settings.prefetch.depth.get())

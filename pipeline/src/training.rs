@@ -283,6 +283,7 @@ impl Training {
                 resume,
             },
             limit: self.trial.limit,
+            ridge: true,
         };
         let loader = loader(settings, self.refresh, watch);
         let line = Pipeline::from("loader", loader, settings.prefetch.depth.get())

@@ -1,7 +1,7 @@
 //! The table of forecasts: its columns, and one batch's worth of its rows.
 //!
 //! Long format, a row per window and step: series, time of the window's last row, step, the time
-//! that is forecast, and for each target the forecast and the outcome in user units. Where it
+//! that is forecast, and for each target the forecast, further quantiles and the outcome in user units. Where it
 //! goes is decided in `output.rs`.
 
 use crate::{contract::Contract, error::PredictError};
@@ -12,7 +12,9 @@ use arrow::{
     },
     datatypes::{DataType, Field, Schema, TimeUnit},
 };
-use millstream_data::{BatchMeta, CrossSection, Fit, ForecastColumns, Plan, Scaling, TimeKind};
+use millstream_data::{
+    BatchMeta, CrossSection, Fit, ForecastColumns, Heads, Plan, Scaling, TimeKind,
+};
 use std::sync::Arc;
 
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
@@ -24,32 +26,43 @@ pub(crate) struct Table {
     with_series: bool,
     time_kind: TimeKind,
     horizon: usize,
+    heads: Heads,
+}
+
+/// Where the values of one head of one target stand among those of a batch.
+#[derive(Clone, Copy)]
+struct Place {
+    target: usize,
+    first: usize,
+    width: usize,
 }
 
 impl Table {
     /// # Errors
     /// [`PredictError::TwoColumns`] when the names clash.
     pub(crate) fn new(contract: &Contract) -> Result<Self, PredictError> {
-        let Contract { schema, scaling, .. } = contract;
+        let Contract { schema, scaling, model } = contract;
         let time = match schema.time_kind {
             TimeKind::Date => DataType::Date32,
             TimeKind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
             TimeKind::Integer => DataType::Int64,
         };
-        let columns = ForecastColumns::of(schema, cross_section(scaling))?;
+        let columns = ForecastColumns::of(schema, cross_section(scaling), &model.heads)?;
         let mut fields = Vec::new();
         fields.extend(columns.series.map(|name| Field::new(name, DataType::Utf8, false)));
         fields.push(Field::new(columns.time, time.clone(), false));
         fields.push(Field::new(columns.step, DataType::Int32, false));
         fields.push(Field::new(columns.target_time, time, true));
         for target in columns.targets {
-            fields.push(Field::new(target.forecast, DataType::Float32, false));
+            let said = std::iter::once(target.forecast).chain(target.quantiles);
+            fields.extend(said.map(|name| Field::new(name, DataType::Float32, false)));
             fields.push(Field::new(target.outcome, DataType::Float32, true));
         }
         Ok(Table {
             with_series: schema.series_column.is_some(),
             time_kind: schema.time_kind,
             horizon: schema.horizon,
+            heads: model.heads.clone(),
             schema: Arc::new(Schema::new(fields)),
         })
     }
@@ -58,7 +71,7 @@ impl Table {
         &self.schema
     }
 
-    /// The rows of one batch, from its forecasts in scaled units, `[rows, horizon, targets]`.
+    /// The rows of one batch, from its forecasts in scaled units, `[rows, horizon, targets, heads]`.
     pub(crate) fn rows(&self, meta: &BatchMeta, plan: &Plan, forecasts: &[f32]) -> RecordBatch {
         let windows = meta.time.len();
         let per_step = |window: usize| std::iter::repeat_n(window, self.horizon);
@@ -77,8 +90,9 @@ impl Table {
         columns.push(self.times(targets.take(windows * self.horizon)));
         let (targets, rows) = (plan.scaling.targets.len(), windows * self.horizon);
         for target in 0..targets {
-            let unscaled = self.unscaled(forecasts, target, meta, plan);
-            columns.push(Arc::new(Float32Array::from(unscaled)));
+            for said in self.said(forecasts, target, meta, plan) {
+                columns.push(Arc::new(Float32Array::from(said)));
+            }
             let outcomes = meta.outcomes.iter().copied().skip(target).step_by(targets);
             let known = outcomes.map(|value| (!value.is_nan()).then_some(value));
             let known = known.chain(std::iter::repeat(None)).take(rows);
@@ -88,10 +102,42 @@ impl Table {
             .expect("columns are made in the order and length of the schema")
     }
 
-    /// A target's values in user units, from the scaled values of all targets.
-    fn unscaled(&self, values: &[f32], target: usize, meta: &BatchMeta, plan: &Plan) -> Vec<f32> {
-        let scaling = &plan.scaling;
-        let values = values.iter().copied().skip(target).step_by(scaling.targets.len());
+    /// What is said of a target: the forecast, then the other quantiles, rising, in user units.
+    fn said(
+        &self,
+        values: &[f32],
+        target: usize,
+        meta: &BatchMeta,
+        plan: &Plan,
+    ) -> Vec<Vec<f32>> {
+        let (heads, width) = (self.heads.count(), plan.scaling.targets.len() * self.heads.count());
+        let places = (0..heads).map(|head| Place { target, first: target * heads + head, width });
+        if !self.heads.have_units() {
+            let as_it_is = |Place { first, width, .. }| {
+                values.iter().copied().skip(first).step_by(width).collect()
+            };
+            return places.map(as_it_is).collect();
+        }
+        let unscaled = places.map(|place| self.unscaled(values, place, meta, plan));
+        let mut said: Vec<Vec<f32>> = unscaled.collect();
+        let forecast = self.heads.forecast();
+        // Between the knots of a curve, rounding may bring two that are close past each other.
+        for head in forecast + 1..heads {
+            let (below, above) = said.split_at_mut(head);
+            above[0].iter_mut().zip(&below[head - 1]).for_each(|(a, b)| *a = a.max(*b));
+        }
+        for head in (0..forecast).rev() {
+            let (below, above) = said.split_at_mut(head + 1);
+            below[head].iter_mut().zip(&above[0]).for_each(|(b, a)| *b = b.min(*a));
+        }
+        said[..=forecast].rotate_right(1);
+        said
+    }
+
+    /// Values of one head of a target in user units, from the scaled values of all.
+    fn unscaled(&self, values: &[f32], place: Place, meta: &BatchMeta, plan: &Plan) -> Vec<f32> {
+        let (scaling, Place { target, first, width }) = (&plan.scaling, place);
+        let values = values.iter().copied().skip(first).step_by(width);
         let raw = |value: f32, fit: &Fit| fit.invert(f64::from(value)) as f32;
         if scaling.by_series.is_empty() {
             let fit = &scaling.targets[target].fit;
@@ -135,7 +181,8 @@ mod tests {
             targets: vec![target.into()],
             ..DataSchema::default()
         };
-        let model = ModelDescription { kind: "lstm".into(), options: Value::Null };
+        let (kind, options) = ("lstm".into(), Value::Null);
+        let model = ModelDescription { kind, options, heads: Heads::Value };
         let contract = Contract { schema, scaling: Scaling::default(), model };
         let error = Table::new(&contract).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

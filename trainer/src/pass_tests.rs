@@ -77,7 +77,8 @@ fn judged(plan: &Arc<Plan>, raw: &Raw) -> PassResult {
 /// `tells`: whether batches carry what came in user units too.
 fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
     let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
-    let mut pass = Pass::new(plan, WINDOWS as u64, Device::Cpu).unwrap();
+    let settings = TrainSettings { loss: Loss::Mae, ..TrainSettings::default() };
+    let mut pass = Pass::new(plan, WINDOWS as u64, Device::Cpu, &settings).unwrap();
     let windows: Vec<usize> = (0..WINDOWS).collect();
     for windows in windows.chunks(LAYOUT.batch_size) {
         let mut slot = pool.take();
@@ -110,7 +111,7 @@ fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
         }
         let batch = BatchTensors::new(DeviceBatch::Host(slot)).unwrap();
         let shape = [windows.len() as i64, HORIZON as i64, TARGETS as i64];
-        pass.add(&batch, &Tensor::from_slice(&forecasts).view(shape), Loss::Mae).unwrap();
+        pass.add(&batch, &Tensor::from_slice(&forecasts).view(shape)).unwrap();
     }
     assert_eq!(pass.times.len(), WINDOWS);
     let result = pass.finish(&mut Readback::default(), true).unwrap();
@@ -135,6 +136,19 @@ fn naive(plan: &Plan, raw: &Raw, said: &[f64], step: usize, target: usize) -> Me
         .collect();
     let right = signs.iter().filter(|(f, o)| f * o > 0.0).count() as f64;
     let both = signs.iter().any(|s| s.1 > 0.0) && signs.iter().any(|s| s.1 < 0.0);
+    // Of signs, the correlation of the textbook is that of Matthews.
+    let matthews = || {
+        let of = |side: fn(&(f64, f64)) -> f64| -> Vec<f64> {
+            signs.iter().map(|pair| side(pair).signum()).collect()
+        };
+        let (xs, ys) = (of(|pair| pair.0), of(|pair| pair.1));
+        let (mx, my) = (mean(xs.clone()), mean(ys.clone()));
+        let product = |a: &[f64], ma: f64, b: &[f64], mb: f64| -> f64 {
+            a.iter().zip(b).map(|(x, y)| (x - ma) * (y - mb)).sum()
+        };
+        let variance = product(&xs, mx, &xs, mx) * product(&ys, my, &ys, my);
+        (variance > 1e-12).then(|| product(&xs, mx, &ys, my) / variance.sqrt())
+    };
     let correlation = |ranked: bool| {
         let found = (0..TIMES).filter_map(|time| {
             let of = |values: &[f64]| -> Vec<f64> {
@@ -158,36 +172,44 @@ fn naive(plan: &Plan, raw: &Raw, said: &[f64], step: usize, target: usize) -> Me
             (variance > 1e-12).then(|| product(&xs, mx, &ys, my) / variance.sqrt())
         });
         let found: Vec<f64> = found.collect();
-        (!found.is_empty()).then(|| mean(found))
+        let average = (!found.is_empty()).then(|| mean(found.clone()));
+        let ratio = average.filter(|_| found.len() > 1).and_then(|average| {
+            let squares: f64 = found.iter().map(|x| (x - average).powi(2)).sum();
+            let deviation = (squares / (found.len() - 1) as f64).sqrt();
+            (deviation > 1e-9).then(|| average / deviation)
+        });
+        (average, ratio)
     };
+    let ((ic, icir), (rank_ic, rank_icir)) = (correlation(false), correlation(true));
     Metrics {
         mse: over(&|w| scaled_error(w).powi(2)),
         mae: over(&|w| scaled_error(w).abs()),
         directional_accuracy: both.then(|| right / signs.len() as f64),
-        ic: correlation(false),
-        rank_ic: correlation(true),
+        mcc: matthews(),
+        ic,
+        icir,
+        rank_ic,
+        rank_icir,
         mse_raw: over(&|w| error(w).powi(2)),
         mae_raw: over(&|w| error(w).abs()),
+        ..Metrics::default()
     }
 }
 
-fn parts(metrics: &Metrics) -> [(&'static str, Option<f64>); 7] {
-    let Metrics { mse, mae, directional_accuracy, ic, rank_ic, mse_raw, mae_raw } = *metrics;
-    [
-        ("mse", mse),
-        ("mae", mae),
-        ("direction", directional_accuracy),
-        ("ic", ic),
-        ("rank ic", rank_ic),
-        ("raw mse", mse_raw),
-        ("raw mae", mae_raw),
-    ]
+/// By name, null as `None`.
+fn parts(metrics: &Metrics) -> Vec<(String, Option<f64>)> {
+    let json = serde_json::to_value(metrics).unwrap();
+    let fields = json.as_object().unwrap().clone().into_iter();
+    fields.map(|(name, value)| (name, value.as_f64())).collect()
 }
 
 fn check_same(who: &str, found: &Metrics, expected: &Metrics) {
     for ((name, found), (_, expected)) in parts(found).into_iter().zip(parts(expected)) {
         let close = match (found, expected) {
-            (Some(found), Some(expected)) => (found - expected).abs() < 1e-5,
+            // A ratio may be large.
+            (Some(found), Some(expected)) => {
+                (found - expected).abs() < 1e-5 * f64::max(1.0, expected.abs())
+            }
             (found, expected) => found == expected,
         };
         assert!(close, "{name} of {who} is {found:?} instead of {expected:?}");
@@ -216,10 +238,14 @@ fn check_forecaster(who: &str, plan: &Plan, raw: &Raw, figures: &Figures, said: 
         mae: mean(|m| m.mae),
         // Pooled, not averaged: steps with few directions count less.
         directional_accuracy: figures.overall.directional_accuracy,
+        mcc: figures.overall.mcc,
         ic: mean(|m| m.ic),
+        icir: mean(|m| m.icir),
         rank_ic: mean(|m| m.rank_ic),
+        rank_icir: mean(|m| m.rank_icir),
         mse_raw: mean(|m| m.mse_raw),
         mae_raw: mean(|m| m.mae_raw),
+        ..Metrics::default()
     };
     check_same(&format!("{who}, overall"), &figures.overall, &overall);
 }
