@@ -226,12 +226,15 @@ def compare_part(what, reported, rows, forecast, kind, heads):
 def training_rows(table, targets, settings, kind, span):
     """What the naive mean is a mean of: the labels of the training part."""
     horizon, dead_band = settings["window"]["horizon"], settings["target"]["dead_band"]
+    # Directions are not scaled.
+    per_series = settings["scale"]["per"] == "series" and kind != "direction"
     if kind != "value":
-        return windows(table, targets, 1, horizon, kind, dead_band, 0, span)
+        rows = windows(table, targets, 1, horizon, kind, dead_band, 0, span)
+        return rows.assign(per_series=per_series)
     inside = table[table["trade_date"].between(*span, inclusive="left")]
     rows = inside.melt("symbol", targets, "target", "outcome").dropna()
     rows["outcome"] = rows["outcome"].astype(np.float32).astype(float)
-    rows["per_series"] = settings["scale"]["per"] == "series"
+    rows["per_series"] = per_series
     return rows
 
 
@@ -257,6 +260,16 @@ def fit_of(scaler, part, at, symbol):
     return own[part][at] if own else scaler[part][at]
 
 
+def scale_f32(values, fit):
+    """As it stands in a batch: what is linear in the arithmetic of f32."""
+    values = values.astype(np.float32)
+    if fit.get("curve") == "log1p":
+        scaled = (curve(values.astype(float), fit) - fit["offset"]) / fit["scale"]
+        return scaled.astype(np.float32).astype(float)
+    scaled = (values - np.float32(fit["offset"])) * np.float32(1 / fit["scale"])
+    return scaled.astype(np.float32).astype(float)
+
+
 def last_rows(table, rows, scaler):
     """The scaled inputs of the last row of each window, as the model sees them."""
     names = [entry["name"] for entry in scaler["features"]]
@@ -265,8 +278,7 @@ def last_rows(table, rows, scaler):
         part = series[["symbol", "trade_date"]].copy()
         for at, name in enumerate(names):
             fit = fit_of(scaler, "features", at, symbol)
-            values = series[name].astype(np.float32).astype(float)
-            part[f"input {at}"] = (curve(values, fit) - fit["offset"]) / fit["scale"]
+            part[f"input {at}"] = scale_f32(series[name], fit)
         scaled.append(part.fillna(0.0))
     keys = rows[["symbol", "time"]].rename(columns={"time": "trade_date"})
     found = keys.merge(pd.concat(scaled), on=["symbol", "trade_date"], how="left")
@@ -276,7 +288,7 @@ def last_rows(table, rows, scaler):
 def ridge(table, training, rows, scaler):
     """Scaled forecasts of a ridge regression on the last row, by step and target; in closed form."""
     said = pd.Series(np.nan, index=rows.index)
-    training = training.assign(outcome_scaled=scale(training, "outcome", scaler))
+    training = training.assign(outcome_scaled=scale(training, "outcome", scaler, scale_f32))
     for key, group in rows.groupby(["target", "step"]):
         learned = training[(training["target"] == key[0]) & (training["step"] == key[1])]
         x, y = last_rows(table, learned, scaler), learned["outcome_scaled"].to_numpy()
@@ -286,7 +298,7 @@ def ridge(table, training, rows, scaler):
         left = z.T @ z / len(z) + 1e-3 * np.eye(z.shape[1])
         weights = np.linalg.solve(left, z.T @ (y - y.mean()) / len(z))
         shown = (last_rows(table, group, scaler) - mean)[:, vary] / deviation[vary]
-        said[group.index] = shown @ weights + y.mean()
+        said[group.index] = (shown @ weights + y.mean()).astype(np.float32)
     return said
 
 
@@ -299,13 +311,17 @@ def unscale(rows, column, scaler):
     return out
 
 
-def scale(rows, column, scaler):
+def scale_f64(values, fit):
+    return (curve(values, fit) - fit["offset"]) / fit["scale"]
+
+
+def scale(rows, column, scaler, by=scale_f64):
     """Scaled values of a column, by the scaling of each target and series."""
     out = pd.Series(np.nan, index=rows.index)
     names = [entry["name"] for entry in scaler["targets"]]
     for (target, symbol), group in rows.groupby(["target", "symbol"]):
         fit = fit_of(scaler, "targets", names.index(target), symbol)
-        out[group.index] = (curve(group[column], fit) - fit["offset"]) / fit["scale"]
+        out[group.index] = by(group[column], fit)
     return out
 
 
