@@ -170,7 +170,8 @@ fn cross_section(scaling: &Scaling) -> CrossSection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_data::DataSchema;
+    use arrow::{array::AsArray, datatypes::Float32Type};
+    use millstream_data::{BatchLayout, BatchSlot, DataSchema, Extras};
     use millstream_model::ModelDescription;
     use serde_json::Value;
 
@@ -186,6 +187,57 @@ mod tests {
         let contract = Contract { schema, scaling: Scaling::default(), model };
         let error = Table::new(&contract).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
+    }
+
+    /// Two windows of one step: quantiles that rise, and some that a curve has brought past each other.
+    #[test]
+    fn quantiles_stand_beside_the_forecast_and_never_cross() {
+        let plan = Plan::unscaled(&["x"], &["y"], 1, 2);
+        let heads = Heads::Quantiles(vec![0.1, 0.25, 0.5, 0.9]);
+        let model = ModelDescription { kind: "lstm".into(), options: Value::Null, heads };
+        let contract = Contract { schema: plan.schema.clone(), scaling: plan.scaling.clone(), model };
+        let table = Table::new(&contract).unwrap();
+        let layout = BatchLayout {
+            batch_size: 2,
+            lookback: 1,
+            features: 1,
+            horizon: 1,
+            targets: 1,
+            extras: Extras::NONE,
+        };
+        let mut meta = BatchSlot::on_heap(layout).meta;
+        (meta.series, meta.time) = (vec![0, 0], vec![1, 2]);
+        let rows = table.rows(&meta, &plan, &[1.0, 2.0, 3.0, 4.0, 2.5, 9.0, 2.0, 1.0]);
+        let names: Vec<&str> =
+            table.schema.fields().iter().skip(3).map(|field| field.name().as_str()).collect();
+        assert_eq!(names, ["y_forecast", "y_q0.1", "y_q0.25", "y_q0.9", "y"]);
+        let column = |name: &str| rows[name].as_primitive::<Float32Type>().values().to_vec();
+        assert_eq!(column("y_forecast"), [3.0, 2.0]);
+        assert_eq!(column("y_q0.25"), [2.0, 2.0]);
+        assert_eq!(column("y_q0.1"), [1.0, 2.0]);
+        assert_eq!(column("y_q0.9"), [4.0, 2.0]);
+    }
+
+    #[test]
+    fn scores_are_written_as_they_are() {
+        let mut plan = Plan::unscaled(&["x"], &["y"], 1, 2);
+        plan.scaling.targets[0].fit.scale = 8.0;
+        let model =
+            ModelDescription { kind: "lstm".into(), options: Value::Null, heads: Heads::Score };
+        let contract = Contract { schema: plan.schema.clone(), scaling: plan.scaling.clone(), model };
+        let table = Table::new(&contract).unwrap();
+        let layout = BatchLayout {
+            batch_size: 1,
+            lookback: 1,
+            features: 1,
+            horizon: 1,
+            targets: 1,
+            extras: Extras::NONE,
+        };
+        let mut meta = BatchSlot::on_heap(layout).meta;
+        (meta.series, meta.time) = (vec![0], vec![1]);
+        let rows = table.rows(&meta, &plan, &[0.5]);
+        assert_eq!(rows["y_score"].as_primitive::<Float32Type>().value(0), 0.5);
     }
 
     #[test]

@@ -76,8 +76,21 @@ fn judged(plan: &Arc<Plan>, raw: &Raw) -> PassResult {
 
 /// `tells`: whether batches carry what came in user units too.
 fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
+    judged_by(Loss::Mae, plan, raw, tells, &[])
+}
+
+/// By another loss, of which every head makes the same output; `season` is as the outcomes of `raw`, or
+/// of no window.
+fn judged_by(
+    loss: Loss,
+    plan: &Arc<Plan>,
+    raw: &Raw,
+    tells: bool,
+    season: &[f32],
+) -> PassResult {
     let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
-    let settings = TrainSettings { loss: Loss::Mae, ..TrainSettings::default() };
+    let settings = TrainSettings { loss, ..TrainSettings::default() };
+    let heads = settings.heads().count() as i64;
     let mut pass = Pass::new(plan, WINDOWS as u64, Device::Cpu, &settings).unwrap();
     let windows: Vec<usize> = (0..WINDOWS).collect();
     for windows in windows.chunks(LAYOUT.batch_size) {
@@ -87,6 +100,7 @@ fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
         meta.time.clear();
         meta.outcomes.clear();
         meta.last_known.clear();
+        meta.season.clear();
         let mut forecasts = Vec::new();
         for (row, &window) in windows.iter().enumerate() {
             for target in 0..TARGETS {
@@ -106,12 +120,20 @@ fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
                 meta.outcomes.extend(of(&raw.outcomes, HORIZON * TARGETS));
                 meta.last_known.extend(of(&raw.last, TARGETS));
             }
+            if !season.is_empty() {
+                let width = HORIZON * TARGETS;
+                meta.season.extend_from_slice(&season[window * width..][..width]);
+            }
             meta.series.push(series(window) as u32);
             meta.time.push((window % TIMES) as i64);
         }
         let batch = BatchTensors::new(DeviceBatch::Host(slot)).unwrap();
         let shape = [windows.len() as i64, HORIZON as i64, TARGETS as i64];
-        pass.add(&batch, &Tensor::from_slice(&forecasts).view(shape)).unwrap();
+        let mut outputs = Tensor::from_slice(&forecasts).view(shape);
+        if heads > 1 {
+            outputs = outputs.unsqueeze(-1).expand([-1, -1, -1, heads], false);
+        }
+        pass.add(&batch, &outputs).unwrap();
     }
     assert_eq!(pass.times.len(), WINDOWS);
     let result = pass.finish(&mut Readback::default(), true).unwrap();
@@ -351,4 +373,64 @@ fn directions_of_several_steps_are_pooled() {
     let signed: Vec<f64> = pairs.filter(|product| *product != 0.0).collect();
     let right = signed.iter().filter(|product| **product > 0.0).count() as f64;
     assert_eq!(found, right / signed.len() as f64);
+}
+
+#[test]
+fn quantiles_are_judged_beside_their_median() {
+    let (plan, raw) = (plan(TargetKind::Value, |_| {}), raw(TargetKind::Value));
+    let plain = judged(&plan, &raw).model;
+    let PassResult { loss, model, baseline } =
+        judged_by(Loss::Quantile, &plan, &raw, true, &[]);
+    let Metrics { pinball, pinball_raw, coverage, .. } = model.overall;
+    let same = Metrics { pinball: None, pinball_raw: None, coverage: None, ..model.overall };
+    assert_eq!(same, plain.overall, "the median is the forecast");
+    assert!((loss.unwrap() - pinball.unwrap()).abs() < 1e-6, "{loss:?}, {pinball:?}");
+    assert!(coverage.unwrap() > 0.0 && pinball_raw.unwrap() > 0.0);
+    let named: Vec<f64> = model.quantiles.iter().map(|quantile| quantile.quantile).collect();
+    assert_eq!(named, [0.1, 0.5, 0.9]);
+    // The median halves the absolute error.
+    let median = model.quantiles[1].pinball.unwrap();
+    assert!((median - model.overall.mae.unwrap() / 2.0).abs() < 1e-9);
+    assert!(model.by_step.iter().all(|step| step.quantiles.len() == 3));
+    let mean = baseline.mean.unwrap();
+    assert!(mean.quantiles.is_empty() && mean.overall.pinball.is_none(), "it has none");
+}
+
+#[test]
+fn of_scores_only_the_order_is_judged() {
+    // Fits by which an order would change if scores were brought back by them.
+    let plan = plan(TargetKind::Return, exact_fits);
+    let mut raw = raw(TargetKind::Return);
+    let PassResult { loss, model, .. } = judged_by(Loss::Ic, &plan, &raw, true, &[]);
+    let Metrics { ic, icir, rank_ic, rank_icir, .. } = model.overall;
+    let only = Metrics { ic, icir, rank_ic, rank_icir, ..Metrics::default() };
+    assert_eq!(model.overall, only);
+    assert_eq!(loss.unwrap(), -ic.unwrap());
+    // Scores are as the model made them, whatever scale its series has.
+    for window in 0..WINDOWS {
+        for cell in 0..HORIZON * TARGETS {
+            let forecast = &mut raw.forecasts[window * HORIZON * TARGETS + cell];
+            *forecast = f64::from(scaled(&plan, window, cell % TARGETS, *forecast));
+        }
+    }
+    let same = |found: Option<f64>, step: usize, target: usize| {
+        let expected = naive(&plan, &raw, &raw.forecasts, step, target).ic;
+        assert!((found.unwrap() - expected.unwrap()).abs() < 1e-6, "{found:?}, {expected:?}");
+    };
+    for (number, step) in model.by_step.iter().enumerate() {
+        same(step.metrics.ic, number % HORIZON, number / HORIZON);
+    }
+}
+
+#[test]
+fn a_season_before_is_judged_where_batches_say_it() {
+    let (plan, raw) = (plan(TargetKind::Value, exact_fits), raw(TargetKind::Value));
+    let season = |season: &[f32]| judged_by(Loss::Mae, &plan, &raw, true, season).baseline;
+    assert_eq!(season(&[]).season, None);
+    let outcomes: Vec<f32> = raw.outcomes.iter().map(|outcome| *outcome as f32).collect();
+    let right = season(&outcomes).season.unwrap().overall;
+    assert_eq!((right.mse, right.mae_raw), (Some(0.0), Some(0.0)));
+    let unknown = season(&vec![f32::NAN; outcomes.len()]);
+    assert_eq!(unknown.season, unknown.last, "where nobody knows, as the last");
+    assert_eq!(unknown.ridge, None, "the plan has none");
 }

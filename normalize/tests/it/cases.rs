@@ -159,7 +159,7 @@ fn target(table: &Table) -> impl Strategy<Value = TargetSettings> + use<> {
                 TargetKind::Direction => CrossSection::None,
                 _ => cross_section,
             };
-            TargetSettings { columns, kind, dead_band, cross_section }
+            TargetSettings { columns, kind, dead_band, cross_section, season: 0 }
         },
     )
 }
