@@ -125,8 +125,7 @@ mod tests {
     fn no_outputs_cross_them() {
         let mut random = SplitMix64::new(3);
         let size = |power: usize| 10f32.powi(power as i32 % 40 - 20);
-        let outputs: Vec<f32> =
-            (0..7 * 2000).map(|i| random.uniform(1.0) * size(i / 7)).collect();
+        let outputs: Vec<f32> = (0..7 * 2000).map(|i| random.uniform(1.0) * size(i / 7)).collect();
         let outputs = Tensor::from_slice(&outputs).view([1000, 2, 1, 7]);
         let heads = quantiles(&[0.01, 0.1, 0.3, 0.5, 0.6, 0.9, 0.99]);
         let found = numbers(&forecasts(&heads, &outputs).unwrap());

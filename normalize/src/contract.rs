@@ -2,8 +2,8 @@
 
 use crate::{error::NormalizeError, fit::FitSettings, split::TrainSplit};
 use millstream_data::{
-    ColumnKind, CrossSection, DataSchema, ForecastColumns, Heads, NameError, Padding, Panel, PanelSchema,
-    SameName, TargetKind, TimeKind,
+    ColumnKind, CrossSection, DataSchema, ForecastColumns, Heads, NameError, Padding, Panel,
+    PanelSchema, SameName, TargetKind, TimeKind,
 };
 use std::collections::HashSet;
 

@@ -48,7 +48,8 @@ pub(crate) fn fit(rows: &ScaledRows, index: &WindowIndex) -> Result<Ridge, Strin
     if numbers.into_iter().all(|number| number.is_finite()) {
         Ok(ridge)
     } else {
-        Err("no ridge regression beside the model: the inputs are too large to be squared".to_owned())
+        Err("no ridge regression beside the model: the inputs are too large to be squared"
+            .to_owned())
     }
 }
 
@@ -96,7 +97,8 @@ impl Sums {
                 if number == 0 {
                     sums.first.copy_from_slice(&values.all);
                 }
-                chunk.extend(values.all.iter().zip(&sums.first).map(|(value, first)| value - first));
+                chunk
+                    .extend(values.all.iter().zip(&sums.first).map(|(value, first)| value - first));
             }
             sums.add(&chunk);
         }

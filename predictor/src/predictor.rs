@@ -129,7 +129,8 @@ impl Predictor {
         self.seen = vec![false; plan.panel.series.len()];
         self.report.skipped = plan.windows.short_series;
         let Contract { schema, scaling, .. } = &self.contract;
-        let shape = Shape::of(&batch.layout(), schema, scaling).with_heads(&self.contract.model.heads);
+        let shape =
+            Shape::of(&batch.layout(), schema, scaling).with_heads(&self.contract.model.heads);
         let mut model = self.architecture.build(&shape, 0, usable(batch.place())?)?;
         let mut weights = self.weights.take().expect("a stream starts once");
         model.parameters_mut().load(&mut weights)?;

@@ -103,13 +103,7 @@ impl Table {
     }
 
     /// What is said of a target: the forecast, then the other quantiles, rising, in user units.
-    fn said(
-        &self,
-        values: &[f32],
-        target: usize,
-        meta: &BatchMeta,
-        plan: &Plan,
-    ) -> Vec<Vec<f32>> {
+    fn said(&self, values: &[f32], target: usize, meta: &BatchMeta, plan: &Plan) -> Vec<Vec<f32>> {
         let (heads, width) = (self.heads.count(), plan.scaling.targets.len() * self.heads.count());
         let places = (0..heads).map(|head| Place { target, first: target * heads + head, width });
         if !self.heads.have_units() {
@@ -195,7 +189,8 @@ mod tests {
         let plan = Plan::unscaled(&["x"], &["y"], 1, 2);
         let heads = Heads::Quantiles(vec![0.1, 0.25, 0.5, 0.9]);
         let model = ModelDescription { kind: "lstm".into(), options: Value::Null, heads };
-        let contract = Contract { schema: plan.schema.clone(), scaling: plan.scaling.clone(), model };
+        let contract =
+            Contract { schema: plan.schema.clone(), scaling: plan.scaling.clone(), model };
         let table = Table::new(&contract).unwrap();
         let layout = BatchLayout {
             batch_size: 2,
@@ -224,7 +219,8 @@ mod tests {
         plan.scaling.targets[0].fit.scale = 8.0;
         let model =
             ModelDescription { kind: "lstm".into(), options: Value::Null, heads: Heads::Score };
-        let contract = Contract { schema: plan.schema.clone(), scaling: plan.scaling.clone(), model };
+        let contract =
+            Contract { schema: plan.schema.clone(), scaling: plan.scaling.clone(), model };
         let table = Table::new(&contract).unwrap();
         let layout = BatchLayout {
             batch_size: 1,

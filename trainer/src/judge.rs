@@ -95,12 +95,7 @@ struct Said<'a> {
 }
 
 impl<'a> Said<'a> {
-    fn by(
-        forecaster: Forecaster,
-        target: &Target<'_>,
-        kept: &Kept<'a>,
-        column: usize,
-    ) -> Said<'a> {
+    fn by(forecaster: Forecaster, target: &Target<'_>, kept: &Kept<'a>, column: usize) -> Said<'a> {
         let one = |column: Column| Said { columns: vec![column], heads: &Heads::Value };
         match forecaster {
             Forecaster::Model => {

@@ -281,7 +281,8 @@ mod tests {
 
     #[test]
     fn figures_of_older_versions_are_read() {
-        let json = r#"{"mse": 1.5, "mae": null, "by_step": [{"target": "y", "step": 1, "mse": 2.0}]}"#;
+        let json =
+            r#"{"mse": 1.5, "mae": null, "by_step": [{"target": "y", "step": 1, "mse": 2.0}]}"#;
         let figures: Figures = serde_json::from_str(json).unwrap();
         assert_eq!((figures.overall.mse, figures.overall.mcc), (Some(1.5), None));
         assert_eq!((figures.by_step[0].metrics.mse, figures.quantiles.len()), (Some(2.0), 0));

@@ -111,11 +111,7 @@ impl Pass {
     ///
     /// # Errors
     /// When libtorch fails.
-    pub(crate) fn add(
-        &mut self,
-        batch: &BatchTensors,
-        outputs: &Tensor,
-    ) -> Result<(), TchError> {
+    pub(crate) fn add(&mut self, batch: &BatchTensors, outputs: &Tensor) -> Result<(), TchError> {
         let _guard = tch::no_grad_guard();
         let rows = batch.targets.size()[0];
         let sum = self.loss.of_batch(&self.heads, outputs, batch)?.f_to_kind(Kind::Double)?;

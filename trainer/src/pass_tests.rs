@@ -81,13 +81,7 @@ fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
 
 /// By another loss, of which every head makes the same output; `season` is as the outcomes of `raw`, or
 /// of no window.
-fn judged_by(
-    loss: Loss,
-    plan: &Arc<Plan>,
-    raw: &Raw,
-    tells: bool,
-    season: &[f32],
-) -> PassResult {
+fn judged_by(loss: Loss, plan: &Arc<Plan>, raw: &Raw, tells: bool, season: &[f32]) -> PassResult {
     let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
     let settings = TrainSettings { loss, ..TrainSettings::default() };
     let heads = settings.heads().count() as i64;
@@ -379,8 +373,7 @@ fn directions_of_several_steps_are_pooled() {
 fn quantiles_are_judged_beside_their_median() {
     let (plan, raw) = (plan(TargetKind::Value, |_| {}), raw(TargetKind::Value));
     let plain = judged(&plan, &raw).model;
-    let PassResult { loss, model, baseline } =
-        judged_by(Loss::Quantile, &plan, &raw, true, &[]);
+    let PassResult { loss, model, baseline } = judged_by(Loss::Quantile, &plan, &raw, true, &[]);
     let Metrics { pinball, pinball_raw, coverage, .. } = model.overall;
     let same = Metrics { pinball: None, pinball_raw: None, coverage: None, ..model.overall };
     assert_eq!(same, plain.overall, "the median is the forecast");

@@ -401,11 +401,7 @@ fn described(expected: Option<Tag>) -> String {
 }
 
 /// Adds the forecasts of a batch to a pass.
-fn forecast(
-    learner: &Learner,
-    batch: &BatchTensors,
-    pass: &mut Pass,
-) -> Result<(), TrainError> {
+fn forecast(learner: &Learner, batch: &BatchTensors, pass: &mut Pass) -> Result<(), TrainError> {
     let _span = tracing::trace_span!("evaluate").entered();
     let _guard = tch::no_grad_guard();
     let outputs = learner.model.forward(&batch.inputs, Mode::Evaluate)?;

@@ -70,9 +70,8 @@ fn nothing_after_the_border_changes_a_coefficient_and_something_before_it_does()
 
 #[test]
 fn threads_change_no_bit_of_it() {
-    let of = |threads: usize| {
-        bits(&fitted(&noisy(), wanted(|wanted| wanted.threads = size(threads))).0)
-    };
+    let of =
+        |threads: usize| bits(&fitted(&noisy(), wanted(|wanted| wanted.threads = size(threads))).0);
     let one = of(1);
     assert_eq!(one, of(2));
     assert_eq!(one, of(8));
@@ -137,12 +136,8 @@ fn it_makes_the_squared_error_small_on_what_the_model_sees_last() {
 
 /// Checks what stands beside test windows against `expected` of (time of the last row, step).
 fn check_season(kind: TargetKind, season: usize, expected: impl Fn(i64, i64) -> Option<f32>) {
-    let target = TargetSettings {
-        columns: vec!["c0".into()],
-        kind,
-        season,
-        ..TargetSettings::default()
-    };
+    let target =
+        TargetSettings { columns: vec!["c0".into()], kind, season, ..TargetSettings::default() };
     let mut settings = TrainingSettings { batch_size: size(4), ..TrainingSettings::default() };
     settings.split = SplitSettings::default();
     settings.fit.target = target;

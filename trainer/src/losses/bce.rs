@@ -32,7 +32,12 @@ impl MeanLoss for Bce {
     fn mean(&self, outputs: &Tensor, came: &Outcomes<'_>) -> Result<Tensor, TchError> {
         let up = came.targets.f_add_scalar(1.0)?.f_mul_scalar(0.5)?;
         let none = None::<Tensor>;
-        outputs.f_binary_cross_entropy_with_logits(&up, none.as_ref(), none.as_ref(), Reduction::Mean)
+        outputs.f_binary_cross_entropy_with_logits(
+            &up,
+            none.as_ref(),
+            none.as_ref(),
+            Reduction::Mean,
+        )
     }
 }
 
@@ -52,7 +57,8 @@ mod tests {
             };
             logits.iter().zip(&outcomes).map(loss).sum::<f64>() / 6.0
         };
-        let tensor = |values: [f64; 6]| Tensor::from_slice(&values.map(|x| x as f32)).view([3, 2, 1]);
+        let tensor =
+            |values: [f64; 6]| Tensor::from_slice(&values.map(|x| x as f32)).view([3, 2, 1]);
         let (targets, heads) = (tensor(outcomes), Heads::Logit);
         let came = Outcomes { heads: &heads, targets: &targets, times: &[1, 2, 3] };
         let (loss, gradient) = with_gradient(&Bce, &tensor(at), &came);

@@ -26,7 +26,8 @@ pub(super) struct Ic;
 
 impl MeanLoss for Ic {
     fn check_stream(&self, plan: &Plan, _: &dyn Architecture) -> Result<(), TrainError> {
-        let expected = "another unless window.order = \"by_time\": it compares the series of a time";
+        let expected =
+            "another unless window.order = \"by_time\": it compares the series of a time";
         require("train.loss", &"\"ic\"", plan.by_time, expected)?;
         let series = plan.panel.series.len();
         let expected = format!("another with {series} series: it compares {LEAST} or more");

@@ -11,7 +11,9 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
     if let Some((part, figures)) = judged {
         lines.extend(quantiles(part, figures));
         if figures.overall.mse.is_none() && figures.overall.ic.is_some() {
-            lines.push("the model gives scores, which have no unit: no errors and no sign".to_owned());
+            lines.push(
+                "the model gives scores, which have no unit: no errors and no sign".to_owned(),
+            );
         }
     }
     lines.extend(report.test.as_ref().and_then(|test| beaten(&test.overall, &report.baseline)));
@@ -45,7 +47,8 @@ fn beaten(model: &Metrics, baseline: &Baseline) -> Option<String> {
         ("a season before", season),
         ("ridge", ridge),
     ];
-    let all = named.into_iter().filter_map(|(name, figures)| Some((name, figures.as_ref()?.overall)));
+    let all =
+        named.into_iter().filter_map(|(name, figures)| Some((name, figures.as_ref()?.overall)));
     let (figure, of, better): (_, fn(&Metrics) -> Option<f64>, fn(f64, f64) -> bool) =
         match model.mse {
             Some(_) => ("mse", |metrics| metrics.mse, |a, b| a < b),
