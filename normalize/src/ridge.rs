@@ -8,6 +8,7 @@
 
 use crate::{
     cholesky::solve,
+    reference::References,
     rows::ScaledRows,
     windows::{Window, WindowIndex},
     with_avx2::with_avx2,
@@ -173,7 +174,7 @@ struct WindowValues {
 
 impl WindowValues {
     fn new(rows: &ScaledRows, inputs: usize, labels: usize) -> Self {
-        let scratch = rows.references.as_ref().map_or(0, |references| references.scratch());
+        let scratch = rows.references.as_ref().map_or(0, References::scratch);
         WindowValues {
             all: vec![0.0; inputs + labels],
             inputs: vec![0.0; inputs],

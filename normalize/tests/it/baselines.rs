@@ -20,7 +20,7 @@ fn noisy() -> Table {
     let row = |series: u64, time: i64| {
         let dice = |column: u64| (hash(&[series, time as u64, column]) >> 40) as f32 * 1e-6;
         let (a, b) = (dice(0), 5.0 * dice(1) + 100.0);
-        let missing = hash(&[series, time as u64, 9]) % 20 == 0;
+        let missing = hash(&[series, time as u64, 9]).is_multiple_of(20);
         (time, vec![if missing { f32::NAN } else { a }, b, a + b + dice(2)])
     };
     Table::new(3, (0..3).map(|series| (0..100).map(|time| row(series, time)).collect()).collect())
@@ -103,18 +103,24 @@ fn check_least_squares(change: impl FnOnce(&mut NormalizeSettings)) {
     }
     let n = inputs.len() as f64;
     assert!(n > 100.0);
-    let mean = |of: &dyn Fn(usize) -> f64| (0..inputs.len()).map(of).sum::<f64>() / n;
+    let column =
+        |of: &[Vec<f64>], at: usize| -> Vec<f64> { of.iter().map(|row| row[at]).collect() };
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / n;
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>() / n;
     for label in 0..labels {
-        assert!(mean(&|w| errors[w][label]).abs() < 1e-9, "an intercept has no penalty");
+        let errors = column(&errors, label);
+        assert!(mean(&errors).abs() < 1e-9, "an intercept has no penalty");
         for input in 0..width {
-            let centre = mean(&|w| inputs[w][input]);
-            let deviation = mean(&|w| (inputs[w][input] - centre).powi(2)).sqrt();
+            let values = column(&inputs, input);
+            let centre = mean(&values);
+            let values: Vec<f64> = values.iter().map(|value| value - centre).collect();
+            let deviation = product(&values, &values).sqrt();
             let weight = ridge.weights[input * labels + label];
             if deviation == 0.0 {
                 assert_eq!(weight, 0.0, "an input that is always the same");
                 continue;
             }
-            let slope = mean(&|w| (inputs[w][input] - centre) * errors[w][label]);
+            let slope = product(&values, &errors);
             let penalty = 1e-3 * weight * deviation * deviation;
             assert!((slope - penalty).abs() < 1e-9, "input {input}, label {label}: {slope}");
         }
