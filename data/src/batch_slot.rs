@@ -31,6 +31,9 @@ pub struct BatchMeta {
     /// The `last_known` of the slot, `[windows, targets]`, likewise in user units; of kind `difference` the
     /// levels that changes count from.
     pub last_known: Vec<f32>,
+    /// What came a season before, `[windows, horizon, targets]` as the outcomes, NaN where nobody knows;
+    /// filled only for batches that are held against it, else empty.
+    pub season: Vec<f32>,
     /// Rows of a window in this batch: the layout's, or those of its longest window where the
     /// batch is padded on the right.
     pub lookback: usize,
@@ -48,6 +51,7 @@ impl BatchMeta {
             target_time: Vec::new(),
             outcomes: Vec::with_capacity(size * layout.labels()),
             last_known: Vec::with_capacity(size * layout.targets),
+            season: Vec::new(),
             lookback: layout.lookback,
         }
     }

@@ -5,6 +5,7 @@
 //! difference is given back as the level it leads to.
 
 use crate::{
+    heads::{Heads, MEDIAN},
     plan::{DataSchema, TargetKind},
     scaling::CrossSection,
 };
@@ -21,15 +22,18 @@ pub struct ForecastColumns {
     pub step: String,
     /// The time that is forecast, where the source has such a row.
     pub target_time: String,
-    /// For each target the forecast and the outcome.
+    /// For each target what is said of it, and the outcome.
     pub targets: Vec<TargetColumns>,
 }
 
-/// The two columns of a target.
+/// The columns of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetColumns {
-    /// What the model says.
+    /// What the model says; with quantiles, the median. One whose outputs are scores has no forecast in
+    /// units, and the column then is called a score.
     pub forecast: String,
+    /// What it says of the other quantiles, rising.
+    pub quantiles: Vec<String>,
     /// What came, where it is known.
     pub outcome: String,
 }
@@ -45,14 +49,22 @@ pub struct SameName {
 }
 
 impl ForecastColumns {
-    /// The columns of a model's forecasts. `cross_section` is that of its targets.
+    /// The columns of a model's forecasts. `cross_section` is that of its targets, `heads` are what its
+    /// outputs stand for.
     ///
     /// # Errors
     /// [`SameName`] with the first name that stands for two columns.
-    pub fn of(schema: &DataSchema, cross_section: CrossSection) -> Result<Self, SameName> {
+    pub fn of(
+        schema: &DataSchema,
+        cross_section: CrossSection,
+        heads: &Heads,
+    ) -> Result<Self, SameName> {
+        let said = if heads.have_units() { "forecast" } else { "score" };
         let targets = schema.targets.iter().map(|target| {
             let outcome = format!("{target}{}", suffix(schema.target_kind, cross_section));
-            TargetColumns { forecast: format!("{outcome}_forecast"), outcome }
+            let others = heads.quantiles().iter().filter(|quantile| **quantile != MEDIAN);
+            let quantiles = others.map(|quantile| format!("{outcome}_q{quantile}")).collect();
+            TargetColumns { forecast: format!("{outcome}_{said}"), quantiles, outcome }
         });
         let columns = ForecastColumns {
             series: schema.series_column.clone(),
@@ -69,7 +81,7 @@ impl ForecastColumns {
     /// All names, in the order of the table.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let keys = [&self.time, &self.step, &self.target_time];
-        let targets = self.targets.iter().flat_map(|target| [&target.forecast, &target.outcome]);
+        let targets = self.targets.iter().flat_map(TargetColumns::names);
         self.series.iter().chain(keys).chain(targets).map(String::as_str)
     }
 }
@@ -79,6 +91,14 @@ impl ForecastColumns {
 #[must_use]
 pub fn level_after(last_known: f32, change: f64) -> f32 {
     (f64::from(last_known) + change) as f32
+}
+
+impl TargetColumns {
+    /// In the order of the table.
+    fn names(&self) -> impl Iterator<Item = &String> {
+        let said = std::iter::once(&self.forecast).chain(&self.quantiles);
+        said.chain(std::iter::once(&self.outcome))
+    }
 }
 
 fn suffix(kind: TargetKind, cross_section: CrossSection) -> String {
@@ -112,7 +132,7 @@ mod tests {
     fn a_column_is_named_for_what_it_holds() {
         let check = |target_kind, cross_section, expected: [&str; 2]| {
             let schema = DataSchema { target_kind, ..schema("symbol", "day", &["close"]) };
-            let columns = ForecastColumns::of(&schema, cross_section).unwrap();
+            let columns = ForecastColumns::of(&schema, cross_section, &Heads::Value).unwrap();
             let names: Vec<&str> = columns.names().collect();
             assert_eq!(names[..4], ["symbol", "day", "step", "target_time"]);
             assert_eq!(names[4..], expected);
@@ -133,10 +153,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_model_says_is_named_after_its_heads() {
+        let check = |heads: Heads, kind, expected: &[&str]| {
+            let schema = DataSchema { target_kind: kind, ..schema("symbol", "day", &["close"]) };
+            let columns = ForecastColumns::of(&schema, CrossSection::None, &heads).unwrap();
+            let names: Vec<&str> = columns.names().collect();
+            assert_eq!(names[4..], *expected);
+        };
+        let quantiles = |of: &[f64]| Heads::Quantiles(of.to_vec());
+        let expected = ["close_forecast", "close_q0.1", "close_q0.975", "close"];
+        check(quantiles(&[0.1, 0.5, 0.975]), TargetKind::Value, &expected);
+        check(quantiles(&[0.5]), TargetKind::Value, &["close_forecast", "close"]);
+        let direction = ["close_direction_forecast", "close_direction"];
+        check(Heads::Logit, TargetKind::Direction, &direction);
+        check(Heads::Score, TargetKind::Return, &["close_return_score", "close_return"]);
+        let schema = schema("symbol", "day", &["y", "y_q0.1"]);
+        let heads = quantiles(&[0.1, 0.5]);
+        let found = ForecastColumns::of(&schema, CrossSection::None, &heads).unwrap_err();
+        assert_eq!(found.name, "y_q0.1");
+    }
+
+    #[test]
     fn names_that_clash_are_refused() {
         let check = |series, time, targets: &[&str], name: &str| {
-            let found = ForecastColumns::of(&schema(series, time, targets), CrossSection::None)
-                .unwrap_err();
+            let schema = schema(series, time, targets);
+            let found = ForecastColumns::of(&schema, CrossSection::None, &Heads::Value);
+            let found = found.unwrap_err();
             assert_eq!(found.name, name);
         };
         check("symbol", "step", &["y"], "step");

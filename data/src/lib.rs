@@ -34,6 +34,7 @@ mod curve;
 pub mod decimal;
 mod device_batch;
 mod forecast_columns;
+mod heads;
 mod memory;
 mod name_hints;
 mod names;
@@ -42,6 +43,7 @@ mod panel;
 pub mod plain_file;
 mod plan;
 mod random;
+mod ridge;
 mod scaling;
 mod shard;
 pub mod table;
@@ -57,12 +59,14 @@ pub use crate::{
     curve::Curve,
     device_batch::{DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot, Place},
     forecast_columns::{ForecastColumns, SameName, TargetColumns, level_after},
+    heads::{Heads, MEDIAN},
     memory::available_memory,
     name_hints::{column_hint, likeness, list_names, nearest_by, nearest_name},
     names::{NameError, NamePattern},
     panel::{ColumnKind, Panel, PanelError, PanelSchema, Piece},
     plan::{BatchCounts, DataSchema, Padding, Phase, Plan, Tag, TargetKind, WindowCounts},
     random::SplitMix64,
+    ridge::Ridge,
     scaling::{
         ColumnScaling, CrossSection, Fit, Missing, Reference, Relative, Scaling, SeriesFits,
     },

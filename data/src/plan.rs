@@ -7,6 +7,7 @@
 
 use crate::{
     panel::{ColumnKind, PanelSchema},
+    ridge::Ridge,
     scaling::{ColumnScaling, Scaling},
     time::TimeKind,
 };
@@ -216,6 +217,8 @@ pub struct Plan {
     pub predict: u64,
     /// Segments of the data, which are numbered from 0; 0 where there is no segment column.
     pub segments: usize,
+    /// A linear forecast that was fitted on the training windows, to be judged beside the model.
+    pub ridge: Option<Ridge>,
 }
 
 /// Batches of one pass over each part.
@@ -266,6 +269,7 @@ impl Plan {
             warnings: Vec::new(),
             predict: 0,
             segments: 0,
+            ridge: None,
         }
     }
 

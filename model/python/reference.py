@@ -6,7 +6,8 @@
 A folder to load holds what a checkpoint does:
 
     schema.json           features, targets, lookback, horizon, padding, target_kind, and the model: its
-                          kind (the name of its file in src/models) and all of its options
+                          kind (the name of its file in src/models), all of its options, and heads,
+                          what its outputs stand for, where they are not forecasts
     scaler.json           if there: "missing": "mask" doubles the values of an input row
     model.safetensors     the weights
 
@@ -14,7 +15,8 @@ A folder to load holds what a checkpoint does:
 
 compares forecasts. Each folder holds besides
 
-    example.safetensors   values [rows, lookback, inputs] and our forecast [rows, horizon, targets];
+    example.safetensors   values [rows, lookback, inputs] and our forecast [rows, horizon, targets],
+                          with quantiles [rows, horizon, targets, heads];
                           where windows are padded lengths [rows] and mask [rows, lookback], where
                           segments are read segments [rows, lookback], all as f32
 
@@ -49,6 +51,16 @@ class Shape:
     padding: str  # none, left or right
     own_inputs: list  # by target: which input is its own column, or None
     has_level: bool  # whether the forecasts are values of the columns, and not changes
+    heads: int = 1  # outputs of each step of each target
+
+    @property
+    def outputs(self):
+        return self.horizon * self.targets * self.heads
+
+    @property
+    def forecast(self):
+        """The shape of what a model makes; one head is no dimension."""
+        return (-1, self.horizon, self.targets, self.heads)[: 4 if self.heads > 1 else 3]
 
 
 class Recurrent(nn.Module):
@@ -60,7 +72,7 @@ class Recurrent(nn.Module):
         dropout = dropout if layers > 1 else 0.0
         cell = cell(shape.inputs, hidden, layers, batch_first=True, dropout=dropout)
         self.add_module(name, cell)
-        self.head = nn.Linear(hidden, shape.horizon * shape.targets)
+        self.head = nn.Linear(hidden, shape.outputs)
         self.name, self.shape = name, shape
 
     def forward(self, values, lengths=None, mask=None, segments=None):
@@ -69,7 +81,7 @@ class Recurrent(nn.Module):
             last = hidden[torch.arange(len(values)), lengths.long() - 1]
         else:
             last = hidden[:, -1]
-        return self.head(last).view(-1, self.shape.horizon, self.shape.targets)
+        return self.head(last).view(self.shape.forecast)
 
 
 class Lstm(Recurrent):
@@ -87,7 +99,7 @@ class Mlp(nn.Module):
         super().__init__()
         sizes = [shape.lookback * shape.inputs] + [hidden] * layers
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
-        self.head = nn.Linear(hidden, shape.horizon * shape.targets)
+        self.head = nn.Linear(hidden, shape.outputs)
         self.activation = {"gelu": nn.GELU(), "relu": nn.ReLU()}[activation]
         self.dropout, self.shape = nn.Dropout(dropout), shape
 
@@ -95,12 +107,12 @@ class Mlp(nn.Module):
         x = values.flatten(1)
         for layer in self.layers:
             x = self.dropout(self.activation(layer(x)))
-        return self.head(x).view(-1, self.shape.horizon, self.shape.targets)
+        return self.head(x).view(self.shape.forecast)
 
 
 def maps(shape, individual):
     """A linear map for all channels, or one for each, as published."""
-    linear = lambda: nn.Linear(shape.lookback, shape.horizon)
+    linear = lambda: nn.Linear(shape.lookback, shape.horizon * shape.heads)
     return nn.ModuleList(linear() for _ in range(shape.targets)) if individual else linear()
 
 
@@ -108,6 +120,13 @@ def apply_maps(maps, x):
     if isinstance(maps, nn.ModuleList):
         return torch.stack([one(x[:, i]) for i, one in enumerate(maps)], dim=1)
     return maps(x)
+
+
+def forecast_of_maps(mapped, shape):
+    """[rows, horizon, channels], and the heads where there are several."""
+    if shape.heads == 1:
+        return mapped.permute(0, 2, 1)
+    return mapped.unflatten(2, (shape.horizon, shape.heads)).permute(0, 2, 1, 3)
 
 
 class Nlinear(nn.Module):
@@ -120,7 +139,8 @@ class Nlinear(nn.Module):
         x = values[:, :, self.shape.own_inputs].permute(0, 2, 1)
         last = x[:, :, -1:].detach()
         change = apply_maps(self.Linear, x - last)
-        return (change + last if self.shape.has_level else change).permute(0, 2, 1)
+        change = change + last if self.shape.has_level else change
+        return forecast_of_maps(change, self.shape)
 
 
 class Dlinear(nn.Module):
@@ -136,7 +156,7 @@ class Dlinear(nn.Module):
         padded = F.pad(x, (beyond, beyond), mode="replicate")
         trend = F.avg_pool1d(padded, self.kernel, stride=1)
         seasonal = apply_maps(self.Linear_Seasonal, x - trend)
-        return (seasonal + apply_maps(self.Linear_Trend, trend)).permute(0, 2, 1)
+        return forecast_of_maps(seasonal + apply_maps(self.Linear_Trend, trend), self.shape)
 
 
 class Transformer(nn.Module):
@@ -155,7 +175,7 @@ class Transformer(nn.Module):
             for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, shape.horizon * shape.targets)
+        self.head = nn.Linear(width, shape.outputs)
         self.shape = shape
 
     def forward(self, values, lengths=None, mask=None, segments=None):
@@ -176,7 +196,31 @@ class Transformer(nn.Module):
         for layer in self.layers:
             x = layer(x, src_key_padding_mask=None if self.shape.padding == "none" else padded)
         x = self.norm(x[torch.arange(rows), last.squeeze(1)])
-        return self.head(x).view(-1, self.shape.horizon, self.shape.targets)
+        return self.head(x).view(self.shape.forecast)
+
+
+class Forecasting(nn.Module):
+    """A model, and what makes forecasts of its outputs: quantiles are put in order around the median,
+    which is a head itself; a logit becomes twice its probability less 1."""
+
+    def __init__(self, model, heads):
+        super().__init__()
+        self.model, self.heads = model, heads
+
+    def forward(self, values, lengths=None, mask=None, segments=None):
+        outputs = self.model(values, lengths, mask, segments)
+        if self.heads == "logit":
+            return 2 * torch.sigmoid(outputs) - 1
+        if not isinstance(self.heads, dict) or len(self.heads["quantiles"]) == 1:
+            return outputs
+        median = self.heads["quantiles"].index(0.5)
+        step = F.softplus(outputs.diff(dim=-1))
+        below = [outputs[..., median] - step[..., k:median].sum(-1) for k in range(median)]
+        above = [
+            outputs[..., median] + step[..., median:k].sum(-1)
+            for k in range(median, step.shape[-1] + 1)
+        ]
+        return torch.stack(below + above, dim=-1)
 
 
 MODELS = {
@@ -196,6 +240,7 @@ def load(folder):
     scaler = folder / "scaler.json"
     masked = scaler.exists() and json.loads(scaler.read_text()).get("missing") == "mask"
     features, targets = schema["features"], schema["targets"]
+    heads = schema["model"].get("heads", "value")
     shape = Shape(
         lookback=schema["lookback"],
         inputs=len(features) * (2 if masked else 1),
@@ -204,13 +249,14 @@ def load(folder):
         padding=schema["padding"],
         own_inputs=[features.index(name) if name in features else None for name in targets],
         has_level=schema["target_kind"] == "value",
+        heads=len(heads["quantiles"]) if isinstance(heads, dict) else 1,
     )
     kind, options = schema["model"]["kind"], schema["model"]["options"]
     if kind not in MODELS:
         raise SystemExit(f"{folder}: model {kind!r} has no reference in reference.py")
     model = MODELS[kind](shape, **options)
     model.load_state_dict(load_file(folder / "model.safetensors"), strict=True)
-    return model.eval()
+    return Forecasting(model, heads).eval()
 
 
 def compare(folder):

@@ -109,7 +109,7 @@ pub(crate) fn draw_maps(
         false => vec![name.to_owned()],
     };
     for name in names {
-        let weight = [shape.horizon, shape.lookback];
+        let weight = [shape.horizon * shape.heads, shape.lookback];
         parameters.draw(format!("{name}.weight"), &weight, bound, random, device)?;
         parameters.draw(format!("{name}.bias"), &weight[..1], bound, random, device)?;
     }
@@ -117,7 +117,7 @@ pub(crate) fn draw_maps(
 }
 
 /// Applies a map, or one for each channel, to `[rows, channels, lookback]`: `[rows, channels,
-/// horizon]`. `weights` are what [`draw_maps`] has drawn. The channels of many maps go through one
+/// horizon * heads]`. `weights` are what [`draw_maps`] has drawn. The channels of many maps go through one
 /// multiplication of all: at small batches the number of operators is what takes time.
 pub(crate) fn apply_maps(weights: &[Tensor], channels: &Tensor) -> Result<Tensor, TchError> {
     if let [weight, bias] = weights {
@@ -127,6 +127,15 @@ pub(crate) fn apply_maps(weights: &[Tensor], channels: &Tensor) -> Result<Tensor
     let weight = Tensor::f_stack(&every_other(0), 0)?.f_transpose(1, 2)?;
     let bias = Tensor::f_stack(&every_other(1), 0)?.f_unsqueeze(1)?;
     bias.f_baddbmm(&channels.f_transpose(0, 1)?, &weight, 1, 1)?.f_transpose(0, 1)
+}
+
+/// Of what maps make, the forecast: `[rows, horizon, channels]`, and the heads, where there are several.
+pub(crate) fn forecast(mapped: &Tensor, shape: &Shape) -> Result<Tensor, TchError> {
+    if shape.heads == 1 {
+        return mapped.f_transpose(1, 2);
+    }
+    let steps = [shape.horizon as i64, shape.heads as i64];
+    mapped.f_unflatten(2, steps)?.f_permute([0, 2, 1, 3])
 }
 
 /// Refuses windows by which so many sets of maps would take more bytes than there are.
@@ -142,7 +151,7 @@ pub(crate) fn check_room(
     let size = |value| NonZeroUsize::new(value).unwrap_or(NonZeroUsize::MIN);
     let sizes =
         [("window.lookback", size(shape.lookback)), ("window.horizon", size(shape.horizon))];
-    let maps = (sets * if individual { shape.targets } else { 1 }) as f64;
+    let maps = (sets * shape.heads * if individual { shape.targets } else { 1 }) as f64;
     model_size::check(sizes, available, |[lookback, horizon]| {
         4.0 * COPIES * maps * horizon * (lookback + 1.0)
     })

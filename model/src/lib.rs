@@ -7,6 +7,8 @@
 //! of them, and one of your own implements the same two traits. [`to_torchscript`] is for programs that have nothing of ours.
 //! [`fused`] has what a step of learning needs and tch does not have.
 //!
+//! [`forecasts`] makes of a model's outputs what its [`Heads`](millstream_data::Heads) stand for.
+//!
 //! How to learn is not known here.
 //!
 //! ```
@@ -27,6 +29,7 @@ mod dropout;
 mod error;
 pub mod fused;
 mod gradient_checkpoint;
+mod heads;
 mod json_text;
 mod model;
 mod model_options;
@@ -43,6 +46,7 @@ mod torchscript;
 pub use crate::{
     activation::Activation,
     error::ModelError,
+    heads::{Forecasting, forecasts},
     json_text::json_reason,
     model::{Architecture, Mode, Model, ModelDescription, Shape},
     model_options::ModelOptions,

@@ -9,7 +9,7 @@ use crate::{
     target_column::{OwnInput, TargetColumn},
     tensor::Inputs,
 };
-use millstream_data::{BatchLayout, DataSchema, Extras, Padding, Scaling};
+use millstream_data::{BatchLayout, DataSchema, Extras, Heads, Padding, Scaling};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{borrow::Cow, fmt::Debug};
@@ -38,6 +38,8 @@ pub struct Shape {
     pub horizon: usize,
     /// Target columns.
     pub targets: usize,
+    /// Outputs of each step of each target; 1 but for losses that want more.
+    pub heads: usize,
     /// Where windows are padded.
     pub padding: Padding,
     /// The target columns, in order, and which of the inputs is their own past.
@@ -47,7 +49,8 @@ pub struct Shape {
 /// A network with its parameters.
 pub trait Model: Debug + Send {
     /// Forecasts `[rows, horizon, targets]`, scaled, from a batch of at most
-    /// [`batch_size`](Shape::batch_size) windows.
+    /// [`batch_size`](Shape::batch_size) windows; where the shape has several heads, outputs
+    /// `[rows, horizon, targets, heads]`, of which [`forecasts`](crate::forecasts) makes forecasts.
     ///
     /// # Errors
     /// What libtorch says: use its fallible functions (`f_…`), the others panic.
@@ -108,6 +111,12 @@ pub trait Architecture: Debug + Send + Sync {
         true
     }
 
+    /// Whether it makes as many outputs of every step and target as its shape has heads. Losses that want
+    /// more than one are refused where not.
+    fn has_heads(&self) -> bool {
+        false
+    }
+
     /// Refuses data whose segments are numbered from 0 to below `found`, where it has no room for so
     /// many; 0 says that there is no segment column.
     ///
@@ -166,6 +175,10 @@ impl Architecture for Box<dyn Architecture> {
         (**self).reads_padding()
     }
 
+    fn has_heads(&self) -> bool {
+        (**self).has_heads()
+    }
+
     fn check_segments(&self, found: usize) -> Result<(), ModelError> {
         (**self).check_segments(found)
     }
@@ -199,13 +212,26 @@ pub struct ModelDescription {
     pub kind: String,
     /// Its [options](Architecture::options).
     pub options: Value,
+    /// What its outputs stand for; left out where they are forecasts, as in all older files.
+    #[serde(default, skip_serializing_if = "Heads::are_values")]
+    pub heads: Heads,
 }
 
 impl ModelDescription {
-    /// The description of an architecture.
+    /// The description of an architecture whose outputs are forecasts.
     #[must_use]
     pub fn of(architecture: &dyn Architecture) -> Self {
-        ModelDescription { kind: architecture.name().to_owned(), options: architecture.options() }
+        ModelDescription {
+            kind: architecture.name().to_owned(),
+            options: architecture.options(),
+            heads: Heads::default(),
+        }
+    }
+
+    /// The same, whose outputs stand for this.
+    #[must_use]
+    pub fn with_heads(self, heads: Heads) -> Self {
+        ModelDescription { heads, ..self }
     }
 }
 
@@ -220,7 +246,22 @@ impl Shape {
         let BatchLayout { batch_size, lookback, features, horizon, targets, .. } = *layout;
         let padding = schema.padding;
         let target_columns = TargetColumn::all(schema, scaling).into();
-        Shape { batch_size, lookback, features, horizon, targets, padding, target_columns }
+        Shape {
+            batch_size,
+            lookback,
+            features,
+            horizon,
+            targets,
+            heads: 1,
+            padding,
+            target_columns,
+        }
+    }
+
+    /// The same with room for these.
+    #[must_use]
+    pub fn with_heads(self, heads: &Heads) -> Self {
+        Shape { heads: heads.count(), ..self }
     }
 
     /// The least there can be: what is known of the data before any was seen. A value, and its own past.
@@ -230,13 +271,23 @@ impl Shape {
         features: 1,
         horizon: 1,
         targets: 1,
+        heads: 1,
         padding: Padding::None,
         target_columns: Cow::Borrowed(ONE_TARGET),
     };
 
-    /// Values of a forecast.
+    /// Values that a model makes of a window.
     #[must_use]
     pub fn labels(&self) -> usize {
-        self.horizon * self.targets
+        self.horizon * self.targets * self.heads
+    }
+
+    /// The shape of what a model makes of any number of windows.
+    #[must_use]
+    pub fn outputs(&self) -> Vec<i64> {
+        let sizes = [self.horizon, self.targets, self.heads].map(|size| size as i64);
+        // One head is no dimension.
+        let sizes = if self.heads == 1 { &sizes[..2] } else { &sizes };
+        std::iter::once(-1).chain(sizes.iter().copied()).collect()
     }
 }

@@ -109,7 +109,7 @@ impl ModelKind {
 /// [`ModelError::Unknown`] when it is none of them, [`ModelError::Options`] when its options are not
 /// what that model has.
 pub fn built_in(description: &ModelDescription) -> Result<Box<dyn Architecture>, ModelError> {
-    let ModelDescription { kind, options } = description;
+    let ModelDescription { kind, options, .. } = description;
     let known: ModelKind = serde_json::from_value(kind.as_str().into())
         .map_err(|_| ModelError::Unknown { kind: kind.clone() })?;
     known
@@ -120,6 +120,7 @@ pub fn built_in(description: &ModelDescription) -> Result<Box<dyn Architecture>,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_data::Heads;
 
     #[test]
     fn what_is_described_comes_back() {
@@ -138,7 +139,8 @@ mod tests {
     fn what_is_not_known_is_refused_by_name() {
         let check = |kind: &str, options: &str, expected: &str| {
             let options = serde_json::from_str(options).unwrap();
-            let description = ModelDescription { kind: kind.into(), options };
+            let heads = Heads::default();
+            let description = ModelDescription { kind: kind.into(), options, heads };
             assert_eq!(built_in(&description).unwrap_err().to_string(), expected);
         };
         check(

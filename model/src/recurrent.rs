@@ -143,8 +143,7 @@ impl<C: Cell> Recurrent<C> {
             }
         };
         let labels = last.f_linear(&head[0], Some(&head[1]))?;
-        let (horizon, targets) = (self.shape.horizon as i64, self.shape.targets as i64);
-        Ok(labels.f_view([-1, horizon, targets])?)
+        Ok(labels.f_view(self.shape.outputs().as_slice())?)
     }
 }
 
@@ -210,6 +209,7 @@ mod tests {
         features: 5,
         horizon: 3,
         targets: 2,
+        heads: 1,
         padding: Padding::None,
         target_columns: Cow::Borrowed(&[]),
     };

@@ -6,10 +6,12 @@
 #![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
 use millstream_data::{
-    BatchLayout, ColumnScaling, DataSchema, Extras, Missing, Padding, Scaling, SplitMix64,
+    BatchLayout, ColumnScaling, DataSchema, Extras, Heads, Missing, Padding, Scaling, SplitMix64,
     TargetKind,
 };
-use millstream_model::{Architecture, Inputs, Mode, ModelDescription, ModelKind, Shape, built_in};
+use millstream_model::{
+    Architecture, Inputs, Mode, ModelDescription, ModelKind, Shape, built_in, forecasts,
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -57,10 +59,11 @@ struct Data {
     padding: Padding,
     missing: Missing,
     segments: bool,
+    heads: Heads,
 }
 
-/// One step of one target; several of some, and of all; changes; a mask; and where the model reads
-/// them, padding on both sides and segments.
+/// One step of one target; several of some, and of all; changes; a mask; quantiles and logits; and where
+/// the model reads them, padding on both sides and segments.
 fn data_sets(model: &dyn Architecture) -> Vec<Data> {
     let one = Data {
         lookback: 12,
@@ -70,19 +73,23 @@ fn data_sets(model: &dyn Architecture) -> Vec<Data> {
         padding: Padding::None,
         missing: Missing::Zero,
         segments: false,
+        heads: Heads::Value,
     };
-    let some = Data { lookback: 30, horizon: 4, targets: &["d", "b", "e"], ..one };
+    let some = Data { lookback: 30, horizon: 4, targets: &["d", "b", "e"], ..one.clone() };
+    let quantiles = Heads::Quantiles(vec![0.1, 0.25, 0.5, 0.9]);
     let mut all = vec![
-        Data { lookback: 16, horizon: 7, targets: &FEATURES, ..one },
-        Data { kind: TargetKind::Return, ..some },
-        Data { missing: Missing::Mask, ..some },
+        Data { lookback: 16, horizon: 7, targets: &FEATURES, ..one.clone() },
+        Data { kind: TargetKind::Return, ..some.clone() },
+        Data { missing: Missing::Mask, ..some.clone() },
+        Data { heads: quantiles, ..some.clone() },
+        Data { heads: Heads::Logit, kind: TargetKind::Direction, ..some.clone() },
     ];
     if model.reads_padding() {
-        all.push(Data { padding: Padding::Left, ..some });
-        all.push(Data { padding: Padding::Right, ..some });
+        all.push(Data { padding: Padding::Left, ..some.clone() });
+        all.push(Data { padding: Padding::Right, ..some.clone() });
     }
     if model.reads_segments() {
-        all.push(Data { segments: true, ..some });
+        all.push(Data { segments: true, ..some.clone() });
     }
     all.extend([one, some]);
     all
@@ -123,7 +130,7 @@ impl Data {
             targets: self.targets.len(),
             extras: Extras { padding: self.padding != Padding::None, segments: self.segments },
         };
-        Shape::of(&layout, &schema, &scaling)
+        Shape::of(&layout, &schema, &scaling).with_heads(&self.heads)
     }
 
     /// Windows of chance, of which some are short where they may be.
@@ -165,14 +172,16 @@ fn write(folder: &Path, model: &dyn Architecture, data: &Data) -> PathBuf {
     let parameters = built.parameters();
     let weights: Vec<_> = parameters.names.iter().zip(&parameters.tensors).collect();
     Tensor::write_safetensors(&weights, case.join(WEIGHTS)).unwrap();
+    let description = ModelDescription::of(model).with_heads(data.heads.clone());
     let mut schema = serde_json::to_value(data.schema()).unwrap();
-    schema["model"] = serde_json::to_value(ModelDescription::of(model)).unwrap();
+    schema["model"] = serde_json::to_value(description).unwrap();
     fs::write(case.join("schema.json"), schema.to_string()).unwrap();
     let scaling = serde_json::to_string(&data.scaling()).unwrap();
     fs::write(case.join("scaler.json"), scaling).unwrap();
 
     let _guard = tch::no_grad_guard();
-    let forecast = built.forward(&inputs, Mode::Evaluate).unwrap().contiguous();
+    let outputs = built.forward(&inputs, Mode::Evaluate).unwrap();
+    let forecast = forecasts(&data.heads, &outputs).unwrap().contiguous();
     let mut example = vec![("forecast", &forecast), ("values", &inputs.values)];
     let extras =
         [("lengths", &inputs.lengths), ("mask", &inputs.mask), ("segments", &inputs.segments)];
@@ -233,7 +242,8 @@ fn with_weights(case: &Path, change: impl FnOnce(&mut Vec<(String, Tensor)>)) {
 fn what_is_not_the_pytorch_form_is_seen() {
     let folder = tempfile::tempdir().unwrap();
     let check = |change: fn(&Path), expected: &str| {
-        let description = ModelDescription { kind: "mlp".into(), options: json!({ "hidden": 4 }) };
+        let (options, heads) = (json!({ "hidden": 4 }), Heads::Value);
+        let description = ModelDescription { kind: "mlp".into(), options, heads };
         let model = built_in(&description).unwrap();
         let data = data_sets(&*model).pop().unwrap();
         let case = write(folder.path(), &*model, &data);

@@ -42,7 +42,7 @@ impl BatchMaker {
     /// # Panics
     /// When there is no such batch, or the slot has another layout.
     pub(crate) fn make(&mut self, tag: Tag, slot: &mut BatchSlot) {
-        let Prepared { rows, plan, indexes, passes, .. } = &self.prepared;
+        let Prepared { rows, plan, indexes, passes, season, .. } = &self.prepared;
         let pass = match self.pass.take() {
             Some(current) if current.holds(tag) => self.pass.insert(current),
             _ => self.pass.insert(passes.pass(tag, rows, indexes)),
@@ -51,6 +51,11 @@ impl BatchMaker {
         self.filler.fill(slot, rows, index, batches, tag.index);
         if tag.phase != Phase::Train {
             self.filler.note_outcomes(slot, rows, index, batches, tag.index);
+        }
+        // Naive forecasts do not change with the epochs.
+        let is_first_look = tag.phase == Phase::Validation && tag.epoch == 0;
+        if *season > 0 && (is_first_look || tag.phase == Phase::Test) {
+            self.filler.note_season(slot, rows, index, batches, tag.index, *season);
         }
         if tag.phase == Phase::Predict {
             self.filler.target_times(slot, rows, index, batches, tag.index);

@@ -2,8 +2,8 @@
 
 use crate::{error::NormalizeError, fit::FitSettings, split::TrainSplit};
 use millstream_data::{
-    ColumnKind, CrossSection, DataSchema, ForecastColumns, NameError, Padding, Panel, PanelSchema,
-    SameName, TargetKind, TimeKind,
+    ColumnKind, CrossSection, DataSchema, ForecastColumns, Heads, NameError, Padding, Panel,
+    PanelSchema, SameName, TargetKind, TimeKind,
 };
 use std::collections::HashSet;
 
@@ -86,8 +86,9 @@ pub(crate) fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema
         min_rows,
         segment: window.segment.clone(),
     };
-    // A model that nobody could forecast with is not trained.
-    ForecastColumns::of(&schema, target.cross_section)?;
+    // A model that nobody could forecast with is not trained. What else it says beside its forecast is
+    // for whoever makes the model to hold against these.
+    ForecastColumns::of(&schema, target.cross_section, &Heads::Value)?;
     Ok(schema)
 }
 

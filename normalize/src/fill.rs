@@ -93,6 +93,7 @@ impl Filler {
         meta.target_time.clear();
         meta.outcomes.clear();
         meta.last_known.clear();
+        meta.season.clear();
         meta.series.resize(count, 0);
         meta.time.resize(count, 0);
         windows
@@ -272,6 +273,26 @@ impl Filler {
             outcomes.resize(from + self.layout.labels(), f32::NAN);
             rows.outcomes.copy(window.row, window.series_end, &mut outcomes[from..]);
             last_known.extend_from_slice(rows.outcomes.last(window.row, window.series));
+        }
+    }
+
+    /// Notes what came of the windows of a batch a season before, in user units.
+    pub(crate) fn note_season(
+        &self,
+        slot: &mut BatchSlot,
+        rows: &ScaledRows,
+        index: &WindowIndex,
+        batches: &Batches,
+        batch: u64,
+        season: usize,
+    ) {
+        let noted = &mut slot.meta.season;
+        for place in batches.places(batch) {
+            let window = index.at(batches.position(place));
+            let from = noted.len();
+            noted.resize(from + self.layout.labels(), f32::NAN);
+            let start = rows.series_start(window.row);
+            rows.outcomes.season_before(window.row, start, season, &mut noted[from..]);
         }
     }
 

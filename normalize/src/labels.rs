@@ -186,6 +186,30 @@ impl Labels {
         }
     }
 
+    /// What came a season before the labels of the window that ends at `row`: those of the window that
+    /// ended a season earlier, or as many seasons as it takes for all of a step to be known by `row`.
+    /// NaN before `start`, the first row of the series.
+    pub(crate) fn season_before(&self, row: usize, start: usize, season: usize, out: &mut [f32]) {
+        let per_row = self.width();
+        for (step, out) in out.chunks_exact_mut(self.targets).enumerate() {
+            let ahead = step + 1;
+            let back = self.delay.saturating_add(ahead).div_ceil(season).saturating_mul(season);
+            // Of values the row that was forecast then, else the row that it was forecast from, which
+            // holds all steps.
+            let (row, column) = match self.are_at_window() {
+                false => (row + ahead, 0),
+                true => (row, step * self.targets),
+            };
+            match row.checked_sub(back).filter(|from| *from >= start) {
+                Some(from) => {
+                    let labels = &self.values[from * per_row + column..][..self.targets];
+                    out.copy_from_slice(labels);
+                }
+                None => out.fill(f32::NAN),
+            }
+        }
+    }
+
     /// What a naive forecast of the window that ends at `row` says: nothing changes.
     pub(crate) fn last(&self, row: usize, series: u32) -> &[f32] {
         match self.kind {

@@ -12,6 +12,7 @@ use crate::{
     panel_rows,
     passes::{Course, Passes, TrainPasses},
     purpose::{PredictPurpose, Purpose, TrainPurpose},
+    ridge,
     room::Copied,
     rows::ScaledRows,
     settings::{ShortSeries, SplitSettings, WindowOrder, WindowSettings},
@@ -29,6 +30,8 @@ pub(crate) struct Prepared {
     pub(crate) plan: Arc<Plan>,
     pub(crate) indexes: Vec<WindowIndex>,
     pub(crate) passes: Passes,
+    /// See [`TargetSettings::season`](crate::TargetSettings::season).
+    pub(crate) season: usize,
 }
 
 /// A panel made ready; `None` when nobody wants it any more.
@@ -114,8 +117,15 @@ impl Prepared {
         plan.warnings = warnings;
         plan.segments = rows.segment_count();
         passes.announce(&mut plan, &rows, &indexes[0])?;
+        if settings.ridge {
+            match ridge::fit(&rows, &indexes[0]) {
+                Ok(ridge) => plan.ridge = Some(ridge),
+                Err(why) => plan.warnings.push(why),
+            }
+        }
+        let season = wanted.target.season;
         let (passes, indexes) = (Passes::Train(Box::new(passes)), indexes.into());
-        Ok(Some(Prepared { shape, plan: Arc::new(plan), passes, indexes, rows }))
+        Ok(Some(Prepared { shape, plan: Arc::new(plan), passes, indexes, rows, season }))
     }
 
     fn to_predict(
@@ -153,7 +163,8 @@ impl Prepared {
         plan.segments = rows.segment_count();
         plan.warnings.extend(settings.limit.warning(plan.predict, index.len()));
         let passes = Passes::Predict(batches);
-        Ok(Some(Prepared { rows, shape, plan: Arc::new(plan), indexes: vec![index], passes }))
+        let (plan, indexes, season) = (Arc::new(plan), vec![index], 0);
+        Ok(Some(Prepared { rows, shape, plan, indexes, passes, season }))
     }
 }
 

@@ -175,6 +175,32 @@ impl References {
         out: &mut [f32],
         scratch: &mut [f32],
     ) {
+        self.copy_rows(source, source, channels, window, out, scratch);
+    }
+
+    /// The same of its last row alone.
+    pub(crate) fn copy_last(
+        &self,
+        source: &[f32],
+        channels: usize,
+        window: &Window,
+        out: &mut [f32],
+        scratch: &mut [f32],
+    ) {
+        let last = &source[source.len() - channels..];
+        self.copy_rows(source, last, channels, window, out, scratch);
+    }
+
+    /// Copies some rows of the window that `source` has the rows of.
+    fn copy_rows(
+        &self,
+        source: &[f32],
+        rows: &[f32],
+        channels: usize,
+        window: &Window,
+        out: &mut [f32],
+        scratch: &mut [f32],
+    ) {
         let columns = self.columns.clone();
         let first = &source[columns.clone()];
         let last = &source[source.len() - channels..][columns.clone()];
@@ -195,7 +221,7 @@ impl References {
         }
         let own = self.own.get(window.series as usize).and_then(Option::as_ref);
         let terms = Terms { multipliers, subtrahends, numbers: own.unwrap_or(&self.common) };
-        finish(source, channels, columns, &terms, out);
+        finish(rows, channels, columns, &terms, out);
     }
 }
 

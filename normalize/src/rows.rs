@@ -12,6 +12,7 @@ use crate::{
     moments::is_known,
     panel_rows::{self, PanelRows, SeriesRows},
     reference::{BadReferences, References},
+    windows::Window,
 };
 use millstream_data::{
     DataSchema, Extras, Missing, Padding, Panel, Reference, Scaling, TargetKind,
@@ -142,6 +143,22 @@ impl ScaledRows {
     #[must_use]
     pub fn inputs(&self, row: usize, rows: usize) -> &[f32] {
         &self.inputs[row * self.channels..(row + rows) * self.channels]
+    }
+
+    /// The inputs of a window's last row, as a model sees them: what is relative to the window is.
+    pub(crate) fn last_inputs(&self, window: &Window, out: &mut [f32], scratch: &mut [f32]) {
+        match &self.references {
+            None => out.copy_from_slice(self.inputs(window.row, 1)),
+            Some(references) => {
+                let source = self.inputs(window.first, window.rows());
+                references.copy_last(source, self.channels, window, out, scratch);
+            }
+        }
+    }
+
+    /// The first row of the series that this one is of.
+    pub(crate) fn series_start(&self, row: usize) -> usize {
+        self.series[self.series.partition_point(|series| series.end <= row)].start
     }
 
     /// Segments of `rows` rows from `row` on; empty where there is no segment column.

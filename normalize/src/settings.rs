@@ -22,6 +22,9 @@ pub struct TargetSettings {
     pub dead_band: f64,
     /// What outcomes of all series at one time are made of before they are scaled.
     pub cross_section: CrossSection,
+    /// Rows of a season, after which outcomes come again: a naive forecast to be judged beside the model.
+    /// 0 for none.
+    pub season: usize,
 }
 
 /// The shape of the windows, and their order.
@@ -203,6 +206,7 @@ impl Default for TargetSettings {
             delay: 0,
             dead_band: 0.0,
             cross_section: CrossSection::None,
+            season: 0,
         }
     }
 }

@@ -23,6 +23,9 @@ pub struct NormalizeSettings {
     pub purpose: Purpose,
     /// How much of each pass there is; all of it by default.
     pub limit: Limit,
+    /// Of a stream to learn from: whether a linear forecast is fitted on the training windows, for who
+    /// judges ([`Plan::ridge`](millstream_data::Plan::ridge)); false by default.
+    pub ridge: bool,
 }
 
 impl Default for NormalizeSettings {
@@ -31,7 +34,7 @@ impl Default for NormalizeSettings {
         let purpose = Purpose::default();
         let threads = NonZeroUsize::MIN;
         let (rank, limit) = (Rank::ALONE, Limit::None);
-        NormalizeSettings { fit, batch_size, rank, threads, purpose, limit }
+        NormalizeSettings { fit, batch_size, rank, threads, purpose, limit, ridge: false }
     }
 }
 

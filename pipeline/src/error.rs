@@ -239,7 +239,8 @@ fn train_kind(error: &TrainError) -> ErrorKind {
         | TrainError::HoldsARun { .. }
         | TrainError::InUse { .. }
         | TrainError::NoCheckpoint { .. }
-        | TrainError::NoTrainingBatch { .. } => ErrorKind::Settings,
+        | TrainError::NoTrainingBatch { .. }
+        | TrainError::TwoColumns(_) => ErrorKind::Settings,
         TrainError::Model(error) => model_kind(error),
         _ => ErrorKind::Other,
     }

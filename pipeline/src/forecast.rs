@@ -299,6 +299,7 @@ pub(crate) fn predict_run(
         threads: threads::share(&settings.run).normalize,
         purpose: purpose.into(),
         limit: asked.limit,
+        ridge: false,
     };
     let loader = loader(&settings, asked.refresh, watch);
     let outcome = Pipeline::from("loader", loader, settings.prefetch.depth.get())

@@ -72,4 +72,6 @@ pub use millstream_normalize::Limit;
 pub use millstream_predictor::PredictProgress;
 pub use millstream_stage::{LineCounters, StageReport, Warnings};
 pub use millstream_trainer as trainer;
-pub use millstream_trainer::{Baseline, EpochLoss, Figures, Metrics, Progress, StepMetrics};
+pub use millstream_trainer::{
+    Baseline, EpochLoss, Figures, Metrics, Progress, QuantileMetrics, StepMetrics,
+};

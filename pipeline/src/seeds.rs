@@ -119,7 +119,7 @@ mod tests {
 
     fn run(mse: f64, interrupted: bool) -> Report {
         let overall = Metrics { mse: Some(mse), ..Metrics::default() };
-        let test = (!interrupted).then(|| Figures { overall, by_step: Vec::new() });
+        let test = (!interrupted).then(|| Figures { overall, ..Figures::default() });
         let warnings = vec!["said in each".to_owned()];
         Report { interrupted, test, train_loss: Some(mse / 2.0), warnings, ..Report::default() }
     }

@@ -284,6 +284,7 @@ impl Training {
             }
             .into(),
             limit: self.trial.limit,
+            ridge: true,
         };
         let loader = loader(settings, self.refresh, watch);
         let line = Pipeline::from("loader", loader, settings.prefetch.depth.get())

@@ -87,7 +87,7 @@ pub enum PredictError {
         "the model answered with shape {found:?} where schema.json says {expected:?}; restore the checkpoint or train again"
     )]
     WrongForecast {
-        /// Rows, horizon, targets.
+        /// Rows, horizon, targets; heads, where there are several.
         expected: Vec<i64>,
         /// The answer's shape.
         found: Vec<i64>,

@@ -6,7 +6,7 @@ use crate::{
     error::PredictError,
 };
 use millstream_data::{BatchLayout, Extras};
-use millstream_model::{Shape, TensorFile, built_in};
+use millstream_model::{Forecasting, Shape, TensorFile, built_in};
 use std::path::Path;
 use tch::Device;
 
@@ -15,7 +15,11 @@ use tch::Device;
 /// out; where `schema.json` says that windows are padded on the right, a second input `[rows]` tells
 /// how many rows of each are real, and lookback may be any. A transformer takes these lengths also where
 /// windows are padded on the left, and after them the segments `[rows, lookback]` where it has any. A
-/// `script` is given as it is, with the weights that were learned.
+/// `script` is given as it is, with the weights that were learned: what it makes is then not yet put in
+/// order, where it has a head for each quantile, and is a logit with `train.loss = "bce"`.
+///
+/// Of a model with quantiles, forecasts are `[rows, horizon, targets, quantiles]`; of one that learned with
+/// `bce` they are from -1 to 1; of one that learned with `ic` they are scores.
 ///
 /// # Errors
 /// The checkpoint is missing or damaged, or its model is none of millstream's own.
@@ -31,8 +35,10 @@ pub fn export_torchscript(checkpoint_dir: &Path) -> Result<Vec<u8>, PredictError
         targets: schema.targets.len(),
         extras: Extras::NONE,
     };
-    let shape = Shape::of(&layout, &schema, &scaling);
+    let shape = Shape::of(&layout, &schema, &scaling).with_heads(&model.heads);
+    let heads = model.heads.clone();
     let mut model = built_in(&model)?.build(&shape, 0, Device::Cpu)?;
     model.parameters_mut().load(&mut TensorFile::parse(folder.join(WEIGHTS), &bytes)?)?;
+    let model = Box::new(Forecasting::new(model, heads));
     Ok(millstream_model::to_torchscript(model, &shape)?)
 }

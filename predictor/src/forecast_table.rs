@@ -1,8 +1,8 @@
 //! The table of forecasts: its columns, and one batch's worth of its rows.
 //!
 //! Long format, a row per window and step: series, time of the window's last row, step, the time
-//! that is forecast, and for each target the forecast and the outcome in user units; a difference is
-//! given back as the level it leads to. Where it goes is decided in `output.rs`.
+//! that is forecast, and for each target the forecast, further quantiles and the outcome in user units; a
+//! difference is given back as the level it leads to. Where it goes is decided in `output.rs`.
 
 use crate::{contract::Contract, error::PredictError};
 use arrow::{
@@ -13,7 +13,8 @@ use arrow::{
     datatypes::{DataType, Field, Schema, TimeUnit},
 };
 use millstream_data::{
-    BatchMeta, CrossSection, ForecastColumns, Plan, Scaling, TargetKind, TimeKind, level_after,
+    BatchMeta, CrossSection, ForecastColumns, Heads, Plan, Scaling, TargetKind, TimeKind,
+    level_after,
 };
 use std::sync::Arc;
 
@@ -26,32 +27,43 @@ pub(crate) struct ForecastTable {
     with_series: bool,
     time_kind: TimeKind,
     horizon: usize,
+    heads: Heads,
+}
+
+/// Where the values of one head of one target stand among those of a batch.
+#[derive(Clone, Copy)]
+struct HeadColumn {
+    target: usize,
+    first: usize,
+    width: usize,
 }
 
 impl ForecastTable {
     /// # Errors
     /// [`PredictError::TwoColumns`] when the names clash.
     pub(crate) fn new(contract: &Contract) -> Result<Self, PredictError> {
-        let Contract { schema, scaling, .. } = contract;
+        let Contract { schema, scaling, model } = contract;
         let time = match schema.time_kind {
             TimeKind::Date => DataType::Date32,
             TimeKind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
             TimeKind::Integer => DataType::Int64,
         };
-        let columns = ForecastColumns::of(schema, cross_section(scaling))?;
+        let columns = ForecastColumns::of(schema, cross_section(scaling), &model.heads)?;
         let mut fields = Vec::new();
         fields.extend(columns.series.map(|name| Field::new(name, DataType::Utf8, false)));
         fields.push(Field::new(columns.time, time.clone(), false));
         fields.push(Field::new(columns.step, DataType::Int32, false));
         fields.push(Field::new(columns.target_time, time, true));
         for target in columns.targets {
-            fields.push(Field::new(target.forecast, DataType::Float32, false));
+            let said = std::iter::once(target.forecast).chain(target.quantiles);
+            fields.extend(said.map(|name| Field::new(name, DataType::Float32, false)));
             fields.push(Field::new(target.outcome, DataType::Float32, true));
         }
         Ok(ForecastTable {
             with_series: schema.series_column.is_some(),
             time_kind: schema.time_kind,
             horizon: schema.horizon,
+            heads: model.heads.clone(),
             schema: Arc::new(Schema::new(fields)),
         })
     }
@@ -68,7 +80,7 @@ impl ForecastTable {
                 && levels.iter().all(|level| !level.is_nan())
     }
 
-    /// The rows of one batch, from its forecasts in scaled units, `[rows, horizon, targets]`.
+    /// The rows of one batch, from its forecasts in scaled units, `[rows, horizon, targets, heads]`.
     pub(crate) fn rows(&self, meta: &BatchMeta, plan: &Plan, forecasts: &[f32]) -> RecordBatch {
         let windows = meta.time.len();
         let per_step = |window: usize| std::iter::repeat_n(window, self.horizon);
@@ -87,14 +99,9 @@ impl ForecastTable {
         columns.push(self.times(targets.take(windows * self.horizon)));
         let (targets, rows) = (plan.scaling.targets.len(), windows * self.horizon);
         for target in 0..targets {
-            let unscaled = self.unscaled(forecasts, target, meta, plan);
-            let forecasts: Float32Array = match plan.schema.target_kind {
-                TargetKind::Difference => {
-                    Float32Array::from_iter_values(self.levels(unscaled, target, meta, targets))
-                }
-                _ => Float32Array::from_iter_values(unscaled.map(|value| value as f32)),
-            };
-            columns.push(Arc::new(forecasts));
+            for said in self.said(forecasts, target, meta, plan) {
+                columns.push(Arc::new(Float32Array::from(said)));
+            }
             let outcomes = meta.outcomes.iter().copied().skip(target).step_by(targets);
             let known = outcomes.map(|value| (!value.is_nan()).then_some(value));
             let known = known.chain(std::iter::repeat(None)).take(rows);
@@ -104,21 +111,60 @@ impl ForecastTable {
             .expect("columns are made in the order and length of the schema")
     }
 
-    /// A target's values in user units, from the scaled values of all targets.
+    /// What is said of a target: the forecast, then the other quantiles, rising, in user units.
+    fn said(
+        &self,
+        values: &[f32],
+        target: usize,
+        meta: &BatchMeta,
+        plan: &Plan,
+    ) -> Vec<Vec<f32>> {
+        let (heads, targets) = (self.heads.count(), plan.scaling.targets.len());
+        let width = targets * heads;
+        let places = (0..heads).map(|head| HeadColumn { target, first: target * heads + head, width });
+        if !self.heads.have_units() {
+            let as_it_is = |HeadColumn { first, width, .. }| {
+                values.iter().copied().skip(first).step_by(width).collect()
+            };
+            return places.map(as_it_is).collect();
+        }
+        let in_units = |place| {
+            let unscaled = self.unscaled(values, place, meta, plan);
+            match plan.schema.target_kind {
+                TargetKind::Difference => self.levels(unscaled, target, meta, targets).collect(),
+                _ => unscaled.map(|value| value as f32).collect(),
+            }
+        };
+        let mut said: Vec<Vec<f32>> = places.map(in_units).collect();
+        let forecast = self.heads.forecast();
+        // Between the knots of a curve, rounding may bring two that are close past each other.
+        for head in forecast + 1..heads {
+            let (below, above) = said.split_at_mut(head);
+            above[0].iter_mut().zip(&below[head - 1]).for_each(|(a, b)| *a = a.max(*b));
+        }
+        for head in (0..forecast).rev() {
+            let (below, above) = said.split_at_mut(head + 1);
+            below[head].iter_mut().zip(&above[0]).for_each(|(b, a)| *b = b.min(*a));
+        }
+        said[..=forecast].rotate_right(1);
+        said
+    }
+
+    /// Values of one head of a target in user units, from the scaled values of all.
     fn unscaled<'a>(
         &'a self,
         values: &'a [f32],
-        target: usize,
+        place: HeadColumn,
         meta: &'a BatchMeta,
         plan: &'a Plan,
     ) -> impl Iterator<Item = f64> + 'a {
-        let scaling = &plan.scaling;
+        let (scaling, HeadColumn { target, first, width }) = (&plan.scaling, place);
         let fits = meta.series.iter().map(move |code| match scaling.by_series.is_empty() {
             true => &scaling.targets[target].fit,
             false => scaling.target_fit(&plan.panel.series[*code as usize], target),
         });
         let fits = fits.flat_map(|fit| std::iter::repeat_n(fit, self.horizon));
-        let values = values.iter().copied().skip(target).step_by(scaling.targets.len());
+        let values = values.iter().copied().skip(first).step_by(width);
         values.zip(fits).map(|(value, fit)| fit.invert(f64::from(value)))
     }
 
@@ -156,7 +202,8 @@ fn cross_section(scaling: &Scaling) -> CrossSection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_data::DataSchema;
+    use arrow::{array::AsArray, datatypes::Float32Type};
+    use millstream_data::{BatchLayout, BatchSlot, DataSchema, Extras};
     use millstream_model::ModelDescription;
     use serde_json::Value;
 
@@ -167,10 +214,64 @@ mod tests {
             targets: vec![target.into()],
             ..DataSchema::default()
         };
-        let model = ModelDescription { kind: "lstm".into(), options: Value::Null };
+        let (kind, options) = ("lstm".into(), Value::Null);
+        let model = ModelDescription { kind, options, heads: Heads::Value };
         let contract = Contract { schema, scaling: Scaling::default(), model };
         let error = ForecastTable::new(&contract).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
+    }
+
+    /// Two windows of one step: quantiles that rise, and some that a curve has brought past each other.
+    #[test]
+    fn quantiles_stand_beside_the_forecast_and_never_cross() {
+        let plan = Plan::unscaled(&["x"], &["y"], 1, 2);
+        let heads = Heads::Quantiles(vec![0.1, 0.25, 0.5, 0.9]);
+        let model = ModelDescription { kind: "lstm".into(), options: Value::Null, heads };
+        let contract =
+            Contract { schema: plan.schema.clone(), scaling: plan.scaling.clone(), model };
+        let table = Table::new(&contract).unwrap();
+        let layout = BatchLayout {
+            batch_size: 2,
+            lookback: 1,
+            features: 1,
+            horizon: 1,
+            targets: 1,
+            extras: Extras::NONE,
+        };
+        let mut meta = BatchSlot::on_heap(layout).meta;
+        (meta.series, meta.time) = (vec![0, 0], vec![1, 2]);
+        let rows = table.rows(&meta, &plan, &[1.0, 2.0, 3.0, 4.0, 2.5, 9.0, 2.0, 1.0]);
+        let names: Vec<&str> =
+            table.schema.fields().iter().skip(3).map(|field| field.name().as_str()).collect();
+        assert_eq!(names, ["y_forecast", "y_q0.1", "y_q0.25", "y_q0.9", "y"]);
+        let column = |name: &str| rows[name].as_primitive::<Float32Type>().values().to_vec();
+        assert_eq!(column("y_forecast"), [3.0, 2.0]);
+        assert_eq!(column("y_q0.25"), [2.0, 2.0]);
+        assert_eq!(column("y_q0.1"), [1.0, 2.0]);
+        assert_eq!(column("y_q0.9"), [4.0, 2.0]);
+    }
+
+    #[test]
+    fn scores_are_written_as_they_are() {
+        let mut plan = Plan::unscaled(&["x"], &["y"], 1, 2);
+        plan.scaling.targets[0].fit.scale = 8.0;
+        let model =
+            ModelDescription { kind: "lstm".into(), options: Value::Null, heads: Heads::Score };
+        let contract =
+            Contract { schema: plan.schema.clone(), scaling: plan.scaling.clone(), model };
+        let table = Table::new(&contract).unwrap();
+        let layout = BatchLayout {
+            batch_size: 1,
+            lookback: 1,
+            features: 1,
+            horizon: 1,
+            targets: 1,
+            extras: Extras::NONE,
+        };
+        let mut meta = BatchSlot::on_heap(layout).meta;
+        (meta.series, meta.time) = (vec![0], vec![1]);
+        let rows = table.rows(&meta, &plan, &[0.5]);
+        assert_eq!(rows["y_score"].as_primitive::<Float32Type>().value(0), 0.5);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::{
 use millstream_data::{DeviceBatch, Phase, Plan};
 use millstream_model::{
     Architecture, BatchTensors, Mode, Model, ModelDescription, ModelError, Shape, TensorFile,
-    built_in, usable,
+    built_in, forecasts, usable,
 };
 use millstream_stage::{Ending, Flow, Sink};
 use serde::Serialize;
@@ -129,7 +129,8 @@ impl Predictor {
         self.seen = vec![false; plan.panel.series.len()];
         self.report.skipped = plan.windows.short_series;
         let Contract { schema, scaling, .. } = &self.contract;
-        let shape = Shape::of(&batch.layout(), schema, scaling);
+        let shape =
+            Shape::of(&batch.layout(), schema, scaling).with_heads(&self.contract.model.heads);
         let mut model = self.architecture.build(&shape, 0, usable(batch.place())?)?;
         let mut weights = self.weights.take().expect("a stream starts once");
         model.parameters_mut().load(&mut weights)?;
@@ -141,15 +142,20 @@ impl Predictor {
         let _span = tracing::trace_span!("forecast").entered();
         let _guard = tch::no_grad_guard();
         let layout = batch.batch().layout();
-        let labels = [batch.inputs.rows() as i64, layout.horizon as i64, layout.targets as i64];
+        let heads = &self.contract.model.heads;
+        let sizes = [batch.inputs.rows() as usize, layout.horizon, layout.targets, heads.count()];
+        // One head is no dimension.
+        let dimensions = if heads.count() == 1 { 3 } else { 4 };
+        let labels = &sizes.map(|size| size as i64)[..dimensions];
         let model = self.model.as_ref().expect("the first batch has started the stream");
-        let forecasts = model
+        let outputs = model
             .forward(&batch.inputs, Mode::Evaluate)
             .map_err(|source| PredictError::Forward { index: batch.batch().tag().index, source })?;
-        if forecasts.size() != labels {
-            let (expected, found) = (labels.to_vec(), forecasts.size());
+        if outputs.size() != labels {
+            let (expected, found) = (labels.to_vec(), outputs.size());
             return Err(PredictError::WrongForecast { expected, found });
         }
+        let forecasts = forecasts(heads, &outputs).map_err(ModelError::from)?;
         self.forecasts.resize(forecasts.numel(), 0.0);
         forecasts.f_copy_data(&mut self.forecasts, forecasts.numel()).map_err(ModelError::from)?;
         batch.finish();

@@ -4,7 +4,10 @@
 //! NaN.
 
 /// Fewer series than this at a time, and their correlation says nothing.
-const LEAST: usize = 3;
+pub(crate) const LEAST: usize = 3;
+
+/// Correlations of several times that lie less far apart are all the same but for rounding.
+const NO_SPREAD: f64 = 1e-12;
 
 /// Which windows share a time.
 #[derive(Debug)]
@@ -15,11 +18,20 @@ pub(crate) struct Sections {
     groups: Vec<(usize, usize)>,
 }
 
-/// Pearson's and Spearman's correlation, each averaged over the times at which it is defined.
+/// Pearson's and Spearman's correlation over the times at which each is defined.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Correlations {
-    pub(crate) pearson: Option<f64>,
-    pub(crate) spearman: Option<f64>,
+    pub(crate) pearson: OverTimes,
+    pub(crate) spearman: OverTimes,
+}
+
+/// What the correlations of several times come to.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct OverTimes {
+    pub(crate) mean: Option<f64>,
+    /// The mean in standard deviations, as that of a sample (n - 1); `None` for fewer than two times
+    /// and where all are the same.
+    pub(crate) ratio: Option<f64>,
 }
 
 impl Sections {
@@ -42,7 +54,7 @@ impl Sections {
     /// Between two numbers of every window, rounded to `f32`: what is equal in a file of forecasts
     /// is equal here.
     pub(crate) fn correlate(&self, xs: &[f64], ys: &[f64]) -> Correlations {
-        let (mut pearsons, mut spearmans) = (Mean::default(), Mean::default());
+        let (mut pearsons, mut spearmans) = (Vec::new(), Vec::new());
         let (mut x, mut y) = (Vec::new(), Vec::new());
         for &(start, end) in &self.groups {
             let gather = |values: &[f64], into: &mut Vec<f64>| {
@@ -52,10 +64,23 @@ impl Sections {
             };
             gather(xs, &mut x);
             gather(ys, &mut y);
-            pearsons.add(pearson(&x, &y));
-            spearmans.add(pearson(&ranks(&x), &ranks(&y)));
+            pearsons.extend(pearson(&x, &y));
+            spearmans.extend(pearson(&ranks(&x), &ranks(&y)));
         }
-        Correlations { pearson: pearsons.value(), spearman: spearmans.value() }
+        Correlations { pearson: OverTimes::of(&pearsons), spearman: OverTimes::of(&spearmans) }
+    }
+}
+
+impl OverTimes {
+    fn of(found: &[f64]) -> Self {
+        let count = found.len() as f64;
+        let mean = found.iter().sum::<f64>() / count;
+        let squares: f64 = found.iter().map(|value| (value - mean) * (value - mean)).sum();
+        let spread = (squares / (count - 1.0)).sqrt();
+        OverTimes {
+            mean: mean.is_finite().then_some(mean),
+            ratio: (spread > NO_SPREAD).then(|| mean / spread),
+        }
     }
 }
 
@@ -134,7 +159,8 @@ mod tests {
         let times = [5, 1, 5, 1, 5, 1];
         let xs = [1.0, 3.0, 2.0, 2.0, 3.0, 1.0];
         let found = correlate(&times, &xs, &[1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
-        assert_eq!(found.pearson, Some(0.0), "one time is perfect, the other perfectly wrong");
+        let perfect_and_wrong = OverTimes { mean: Some(0.0), ratio: Some(0.0) };
+        assert_eq!(found.pearson, perfect_and_wrong, "one time each");
     }
 
     #[test]
@@ -162,7 +188,7 @@ mod tests {
         values.iter().map(rank).collect()
     }
 
-    fn naive(rows: &[(i64, f64, f64)], ranked: bool) -> Option<f64> {
+    fn naive(rows: &[(i64, f64, f64)], ranked: bool) -> OverTimes {
         let mut found = Vec::new();
         for time in 0..4 {
             let group: Vec<_> = rows.iter().filter(|row| row.0 == time).collect();
@@ -175,7 +201,25 @@ mod tests {
                 found.extend(naive_pearson(&xs, &ys));
             }
         }
-        (!found.is_empty()).then(|| found.iter().sum::<f64>() / found.len() as f64)
+        let n = found.len() as f64;
+        let mean = found.iter().sum::<f64>() / n;
+        let deviation = found.iter().map(|x| x * x).sum::<f64>() / n - mean * mean;
+        let deviation = (deviation.max(0.0) * n / (n - 1.0)).sqrt();
+        OverTimes {
+            mean: (n > 0.0).then_some(mean),
+            ratio: (n > 1.0 && deviation > 1e-6).then(|| mean / deviation),
+        }
+    }
+
+    #[test]
+    fn of_one_time_or_of_equal_ones_there_is_no_ratio() {
+        let check = |found: &[f64], mean, ratio| {
+            assert_eq!(OverTimes::of(found), OverTimes { mean, ratio }, "{found:?}");
+        };
+        check(&[], None, None);
+        check(&[0.5], Some(0.5), None);
+        check(&[0.1, 0.1, 0.1], Some(0.1 * 3.0 / 3.0), None);
+        check(&[0.5, 1.0, 0.0], Some(0.5), Some(1.0));
     }
 
     fn close(found: Option<f64>, expected: Option<f64>) -> bool {
@@ -197,8 +241,11 @@ mod tests {
             let xs: Vec<f64> = rows.iter().map(|row| row.1).collect();
             let ys: Vec<f64> = rows.iter().map(|row| row.2).collect();
             let found = correlate(&times, &xs, &ys);
-            prop_assert!(close(found.pearson, naive(&rows, false)), "{found:?}");
-            prop_assert!(close(found.spearman, naive(&rows, true)), "{found:?}");
+            for (found, ranked) in [(found.pearson, false), (found.spearman, true)] {
+                let expected = naive(&rows, ranked);
+                prop_assert!(close(found.mean, expected.mean), "{found:?}");
+                prop_assert!(close(found.ratio, expected.ratio), "{found:?}, {expected:?}");
+            }
         }
     }
 }

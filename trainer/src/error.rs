@@ -19,6 +19,9 @@ pub enum TrainError {
         /// What would do.
         expected: String,
     },
+    /// Two columns of the forecasts would have the same name.
+    #[error(transparent)]
+    TwoColumns(#[from] millstream_data::SameName),
     /// There is nothing to learn from.
     #[error(
         "no batch to learn from: {windows} training windows for batches of {batch_size}; use more data, a shorter window.lookback or a smaller train.batch_size"

@@ -7,22 +7,27 @@ use crate::{
     correlation::Sections,
     metrics::{Figures, Sums, Tally},
     pass::RawOutcomes,
+    quantile_figures::{InBothUnits, QuantileSums},
 };
-use millstream_data::{Fit, Plan, TargetKind, level_after};
+use millstream_data::{Fit, Heads, Plan, TargetKind, level_after};
 use std::cmp::Ordering;
 use tch::Tensor;
 
 /// What a pass kept, in scaled units, as host tensors.
 #[derive(Debug)]
 pub(crate) struct Kept<'a> {
-    /// `[horizon * targets, windows]`: what the model said.
+    /// `[horizon * targets * heads, windows]`: what the model said.
     pub(crate) forecasts: &'a Tensor,
+    /// What that stands for.
+    pub(crate) heads: &'a Heads,
     /// `[horizon * targets, windows]`: what came.
     pub(crate) outcomes: &'a Tensor,
+    /// `[horizon * targets, windows]`: what the linear forecast says, where it is asked.
+    pub(crate) ridge: Option<&'a Tensor>,
     /// `[targets, windows]`: "no change"; NaN where that is unknown.
     pub(crate) last: &'a Tensor,
-    /// The last two in user units. Whoever makes his own batches may leave it out; they are then
-    /// brought back from what is scaled.
+    /// These two in user units, and what came a season before. Whoever makes his own batches may leave them
+    /// out; they are then brought back from what is scaled.
     pub(crate) raw: &'a RawOutcomes,
     /// Series code of each window.
     pub(crate) series: &'a [u32],
@@ -38,6 +43,10 @@ pub(crate) enum Forecaster {
     Mean,
     /// Always the last known value, or that mean where there was none.
     Last,
+    /// Always what came a season before, or as `Last` where nobody knows.
+    Season,
+    /// The linear forecast of the plan.
+    Ridge,
 }
 
 /// A number of every window, in both units.
@@ -72,18 +81,78 @@ pub(crate) fn judge(plan: &Plan, kept: &Kept<'_>, forecasters: &[Forecaster]) ->
             let column = step * targets + number;
             let outcomes = target.given(values(kept.outcomes, column), &kept.raw.outcomes, column);
             for (forecaster, tally) in forecasters.iter().zip(&mut tallies) {
-                let forecasts = match forecaster {
-                    Forecaster::Model => target.column(values(kept.forecasts, column)),
-                    Forecaster::Mean => target.means(),
-                    Forecaster::Last => target.lasts(),
-                };
-                let sums = target.sums(&forecasts, &outcomes);
-                let found = sections.correlate(&forecasts.raw, &outcomes.raw);
+                let said = Said::by(*forecaster, &target, kept, column);
+                let sums = said.sums(&target, &outcomes);
+                let found = sections.correlate(&said.forecast().raw, &outcomes.raw);
                 tally.add(name, step + 1, &sums, found);
             }
         }
     }
     tallies.into_iter().map(Tally::figures).collect()
+}
+
+/// What one forecaster says of one step of a target.
+struct Said<'a> {
+    /// By head.
+    columns: Vec<Column>,
+    heads: &'a Heads,
+}
+
+impl<'a> Said<'a> {
+    fn by(forecaster: Forecaster, target: &Target<'_>, kept: &Kept<'a>, column: usize) -> Said<'a> {
+        let one = |column: Column| Said { columns: vec![column], heads: &Heads::Value };
+        match forecaster {
+            Forecaster::Model => {
+                let heads = kept.heads;
+                let places = column * heads.count()..(column + 1) * heads.count();
+                let scaled = places.map(|place| values(kept.forecasts, place));
+                let columns = if heads.have_units() {
+                    scaled.map(|scaled| target.column(scaled)).collect()
+                } else {
+                    scaled.map(Column::without_unit).collect()
+                };
+                Said { columns, heads }
+            }
+            Forecaster::Mean => one(target.means()),
+            Forecaster::Last => one(target.lasts()),
+            Forecaster::Season => one(target.a_season_before(&kept.raw.season, column)),
+            Forecaster::Ridge => {
+                let said = kept.ridge.expect("asked where there is one");
+                one(target.column(values(said, column)))
+            }
+        }
+    }
+
+    /// What is held against an outcome.
+    fn forecast(&self) -> &Column {
+        &self.columns[self.heads.forecast()]
+    }
+
+    fn sums(&self, target: &Target<'_>, outcomes: &Column) -> Sums {
+        // A score is neither near to an outcome nor on one side of it.
+        if !self.heads.have_units() {
+            return Sums::default();
+        }
+        let mut quantiles = QuantileSums::new(self.heads.quantiles());
+        if !self.heads.quantiles().is_empty() {
+            for window in 0..outcomes.raw.len() {
+                let said = self.columns.iter().map(|column| column.at(window));
+                quantiles.count(outcomes.at(window), said);
+            }
+        }
+        Sums { quantiles, ..target.sums(self.forecast(), outcomes) }
+    }
+}
+
+impl Column {
+    fn at(&self, window: usize) -> InBothUnits {
+        InBothUnits { scaled: self.scaled[window], raw: self.raw[window] }
+    }
+
+    /// Of scores, which are as they are.
+    fn without_unit(scaled: Vec<f32>) -> Column {
+        Column { raw: scaled.iter().map(|score| f64::from(*score)).collect(), scaled }
+    }
 }
 
 /// One row of a tensor on the host.
@@ -196,6 +265,23 @@ impl<'a> Target<'a> {
         lasts
     }
 
+    /// `season` is `[windows, horizon * targets]`, in user units; NaN where nobody knows. Of differences it
+    /// has levels, too.
+    fn a_season_before(&self, season: &[f32], at: usize) -> Column {
+        let mut said = self.lasts();
+        for (window, raw) in self.as_told(season, at).into_iter().flatten().enumerate() {
+            let raw = match self.kind {
+                TargetKind::Difference => raw - self.levels.get(window).unwrap_or(&f64::NAN),
+                _ => raw,
+            };
+            if !raw.is_nan() {
+                said.scaled[window] = self.unit(window).1.apply_f32(raw as f32);
+                said.raw[window] = raw;
+            }
+        }
+        said
+    }
+
     fn sums(&self, forecasts: &Column, outcomes: &Column) -> Sums {
         let mut sums = Sums { count: self.series.len() as u64, ..Sums::default() };
         for (window, last) in self.last.raw.iter().enumerate() {
@@ -210,10 +296,16 @@ impl<'a> Target<'a> {
             if let (Some(forecast), Some(outcome)) =
                 (direction(forecast, *last), direction(outcome, *last))
             {
-                sums.right += u64::from(forecast == outcome);
+                let right = u64::from(forecast == outcome);
                 match outcome {
-                    Direction::Up => sums.rises += 1,
-                    Direction::Down => sums.falls += 1,
+                    Direction::Up => {
+                        sums.rises += 1;
+                        sums.right_rises += right;
+                    }
+                    Direction::Down => {
+                        sums.falls += 1;
+                        sums.right_falls += right;
+                    }
                 }
             }
         }

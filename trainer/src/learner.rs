@@ -7,7 +7,7 @@ use crate::{
     clip::clipping_scale, dropout::batch_seed, error::TrainError, optimizers::Optimizer,
     schedules::Rates, settings::TrainSettings,
 };
-use millstream_data::{Phase, Plan, Tag};
+use millstream_data::{Heads, Phase, Plan, Tag};
 use millstream_model::{
     BatchTensors, Mode, Model,
     fused::{Scaled, take_gradients},
@@ -51,6 +51,7 @@ pub(crate) struct Learner {
     pub(crate) model: Box<dyn Model>,
     pub(crate) optimizer: Box<dyn Optimizer>,
     pub(crate) rates: Rates,
+    heads: Heads,
     /// Loss of the batches since the last step, times their windows.
     pending: Tensor,
     /// The same of every step since it was last read.
@@ -69,6 +70,7 @@ impl Learner {
         let zero = || Tensor::f_zeros([1], (Kind::Double, device));
         Ok(Learner {
             settings: settings.clone(),
+            heads: settings.heads(),
             optimizer: settings.optimizer.listed().build(model.parameters(), settings)?,
             model,
             rates,
@@ -97,8 +99,8 @@ impl Learner {
             tch::manual_seed(seed.cast_signed());
         }
         let rows = batch.rows() as f64;
-        let forecast = self.model.forward(&batch.inputs, Mode::Train)?;
-        let loss = self.settings.loss.listed().mean(&forecast, &batch.targets)?;
+        let outputs = self.model.forward(&batch.inputs, Mode::Train)?;
+        let loss = self.settings.loss.of_batch(&self.heads, &outputs, batch)?;
         // Weighted by its share of the group's windows: the sum is the gradient of one big batch,
         // even where the last batch of an epoch is smaller.
         loss.f_mul_scalar(rows / group.windows as f64)?.f_backward()?;

@@ -62,8 +62,10 @@ mod losses;
 mod metrics;
 mod optimizers;
 mod pass;
+mod quantile_figures;
 mod readback;
 mod report;
+mod ridge;
 mod run;
 mod run_lock;
 mod salvage;
@@ -80,6 +82,7 @@ pub use crate::{
     losses::Loss,
     metrics::{Figures, Metrics, StepMetrics},
     optimizers::OptimizerKind,
+    quantile_figures::QuantileMetrics,
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
     run_lock::{RunLock, clear_leftovers},
     schedules::Schedule,

@@ -79,8 +79,16 @@ fn judged(plan: &Arc<Plan>, raw: &Raw) -> PassResult {
 
 /// `tells`: whether batches carry what came in user units too.
 fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
+    judged_by(Loss::Mae, plan, raw, tells, &[])
+}
+
+/// By another loss, of which every head makes the same output; `season` is as the outcomes of `raw`, or
+/// of no window.
+fn judged_by(loss: Loss, plan: &Arc<Plan>, raw: &Raw, tells: bool, season: &[f32]) -> PassResult {
     let pool = Pool::new([BatchSlot::on_heap(LAYOUT)]);
-    let mut pass = Pass::new(plan, WINDOWS as u64, Device::Cpu).unwrap();
+    let settings = TrainSettings { loss, ..TrainSettings::default() };
+    let heads = settings.heads().count() as i64;
+    let mut pass = Pass::new(plan, WINDOWS as u64, Device::Cpu, &settings).unwrap();
     let windows: Vec<usize> = (0..WINDOWS).collect();
     for windows in windows.chunks(LAYOUT.batch_size) {
         let mut slot = pool.take();
@@ -89,6 +97,7 @@ fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
         meta.time.clear();
         meta.outcomes.clear();
         meta.last_known.clear();
+        meta.season.clear();
         let mut forecasts = Vec::new();
         for (row, &window) in windows.iter().enumerate() {
             for target in 0..TARGETS {
@@ -114,12 +123,20 @@ fn judged_with(plan: &Arc<Plan>, raw: &Raw, tells: bool) -> PassResult {
                 meta.outcomes.extend(of(&raw.outcomes, HORIZON * TARGETS));
                 meta.last_known.extend(of(&raw.last, TARGETS));
             }
+            if !season.is_empty() {
+                let width = HORIZON * TARGETS;
+                meta.season.extend_from_slice(&season[window * width..][..width]);
+            }
             meta.series.push(series(window) as u32);
             meta.time.push((window % TIMES) as i64);
         }
         let batch = BatchTensors::new(DeviceBatch::Host(slot)).unwrap();
         let shape = [windows.len() as i64, HORIZON as i64, TARGETS as i64];
-        pass.add(&batch, &Tensor::from_slice(&forecasts).view(shape), Loss::Mae).unwrap();
+        let mut outputs = Tensor::from_slice(&forecasts).view(shape);
+        if heads > 1 {
+            outputs = outputs.unsqueeze(-1).expand([-1, -1, -1, heads], false);
+        }
+        pass.add(&batch, &outputs).unwrap();
     }
     assert_eq!(pass.times.len(), WINDOWS);
     let result = pass.finish(&mut Readback::default(), true).unwrap();
@@ -144,6 +161,19 @@ fn naive(plan: &Plan, raw: &Raw, said: &[f64], step: usize, target: usize) -> Me
         .collect();
     let right = signs.iter().filter(|(f, o)| f * o > 0.0).count() as f64;
     let both = signs.iter().any(|s| s.1 > 0.0) && signs.iter().any(|s| s.1 < 0.0);
+    // Of signs, the correlation of the textbook is that of Matthews.
+    let matthews = || {
+        let of = |side: fn(&(f64, f64)) -> f64| -> Vec<f64> {
+            signs.iter().map(|pair| side(pair).signum()).collect()
+        };
+        let (xs, ys) = (of(|pair| pair.0), of(|pair| pair.1));
+        let (mx, my) = (mean(xs.clone()), mean(ys.clone()));
+        let product = |a: &[f64], ma: f64, b: &[f64], mb: f64| -> f64 {
+            a.iter().zip(b).map(|(x, y)| (x - ma) * (y - mb)).sum()
+        };
+        let variance = product(&xs, mx, &xs, mx) * product(&ys, my, &ys, my);
+        (variance > 1e-12).then(|| product(&xs, mx, &ys, my) / variance.sqrt())
+    };
     let correlation = |ranked: bool| {
         let found = (0..TIMES).filter_map(|time| {
             let of = |values: &[f64]| -> Vec<f64> {
@@ -167,36 +197,44 @@ fn naive(plan: &Plan, raw: &Raw, said: &[f64], step: usize, target: usize) -> Me
             (variance > 1e-12).then(|| product(&xs, mx, &ys, my) / variance.sqrt())
         });
         let found: Vec<f64> = found.collect();
-        (!found.is_empty()).then(|| mean(found))
+        let average = (!found.is_empty()).then(|| mean(found.clone()));
+        let ratio = average.filter(|_| found.len() > 1).and_then(|average| {
+            let squares: f64 = found.iter().map(|x| (x - average).powi(2)).sum();
+            let deviation = (squares / (found.len() - 1) as f64).sqrt();
+            (deviation > 1e-9).then(|| average / deviation)
+        });
+        (average, ratio)
     };
+    let ((ic, icir), (rank_ic, rank_icir)) = (correlation(false), correlation(true));
     Metrics {
         mse: over(&|w| scaled_error(w).powi(2)),
         mae: over(&|w| scaled_error(w).abs()),
         directional_accuracy: both.then(|| right / signs.len() as f64),
-        ic: correlation(false),
-        rank_ic: correlation(true),
+        mcc: matthews(),
+        ic,
+        icir,
+        rank_ic,
+        rank_icir,
         mse_raw: over(&|w| error(w).powi(2)),
         mae_raw: over(&|w| error(w).abs()),
+        ..Metrics::default()
     }
 }
 
-fn parts(metrics: &Metrics) -> [(&'static str, Option<f64>); 7] {
-    let Metrics { mse, mae, directional_accuracy, ic, rank_ic, mse_raw, mae_raw } = *metrics;
-    [
-        ("mse", mse),
-        ("mae", mae),
-        ("direction", directional_accuracy),
-        ("ic", ic),
-        ("rank ic", rank_ic),
-        ("raw mse", mse_raw),
-        ("raw mae", mae_raw),
-    ]
+/// By name, null as `None`.
+fn parts(metrics: &Metrics) -> Vec<(String, Option<f64>)> {
+    let json = serde_json::to_value(metrics).unwrap();
+    let fields = json.as_object().unwrap().clone().into_iter();
+    fields.map(|(name, value)| (name, value.as_f64())).collect()
 }
 
 fn check_same(who: &str, found: &Metrics, expected: &Metrics) {
     for ((name, found), (_, expected)) in parts(found).into_iter().zip(parts(expected)) {
         let close = match (found, expected) {
-            (Some(found), Some(expected)) => (found - expected).abs() < 1e-5,
+            // A ratio may be large.
+            (Some(found), Some(expected)) => {
+                (found - expected).abs() < 1e-5 * f64::max(1.0, expected.abs())
+            }
             (found, expected) => found == expected,
         };
         assert!(close, "{name} of {who} is {found:?} instead of {expected:?}");
@@ -225,10 +263,14 @@ fn check_forecaster(who: &str, plan: &Plan, raw: &Raw, figures: &Figures, said: 
         mae: mean(|m| m.mae),
         // Pooled, not averaged: steps with few directions count less.
         directional_accuracy: figures.overall.directional_accuracy,
+        mcc: figures.overall.mcc,
         ic: mean(|m| m.ic),
+        icir: mean(|m| m.icir),
         rank_ic: mean(|m| m.rank_ic),
+        rank_icir: mean(|m| m.rank_icir),
         mse_raw: mean(|m| m.mse_raw),
         mae_raw: mean(|m| m.mae_raw),
+        ..Metrics::default()
     };
     check_same(&format!("{who}, overall"), &figures.overall, &overall);
 }
@@ -352,4 +394,63 @@ fn directions_of_several_steps_are_pooled() {
     let signed: Vec<f64> = pairs.filter(|product| *product != 0.0).collect();
     let right = signed.iter().filter(|product| **product > 0.0).count() as f64;
     assert_eq!(found, right / signed.len() as f64);
+}
+
+#[test]
+fn quantiles_are_judged_beside_their_median() {
+    let (plan, raw) = (plan(TargetKind::Value, |_| {}), raw(TargetKind::Value));
+    let plain = judged(&plan, &raw).model;
+    let PassResult { loss, model, baseline } = judged_by(Loss::Quantile, &plan, &raw, true, &[]);
+    let Metrics { pinball, pinball_raw, coverage, .. } = model.overall;
+    let same = Metrics { pinball: None, pinball_raw: None, coverage: None, ..model.overall };
+    assert_eq!(same, plain.overall, "the median is the forecast");
+    assert!((loss.unwrap() - pinball.unwrap()).abs() < 1e-6, "{loss:?}, {pinball:?}");
+    assert!(coverage.unwrap() > 0.0 && pinball_raw.unwrap() > 0.0);
+    let named: Vec<f64> = model.quantiles.iter().map(|quantile| quantile.quantile).collect();
+    assert_eq!(named, [0.1, 0.5, 0.9]);
+    // The median halves the absolute error.
+    let median = model.quantiles[1].pinball.unwrap();
+    assert!((median - model.overall.mae.unwrap() / 2.0).abs() < 1e-9);
+    assert!(model.by_step.iter().all(|step| step.quantiles.len() == 3));
+    let mean = baseline.mean.unwrap();
+    assert!(mean.quantiles.is_empty() && mean.overall.pinball.is_none(), "it has none");
+}
+
+#[test]
+fn of_scores_only_the_order_is_judged() {
+    // Fits by which an order would change if scores were brought back by them.
+    let plan = plan(TargetKind::Return, exact_fits);
+    let mut raw = raw(TargetKind::Return);
+    let PassResult { loss, model, .. } = judged_by(Loss::Ic, &plan, &raw, true, &[]);
+    let Metrics { ic, icir, rank_ic, rank_icir, .. } = model.overall;
+    let only = Metrics { ic, icir, rank_ic, rank_icir, ..Metrics::default() };
+    assert_eq!(model.overall, only);
+    assert_eq!(loss.unwrap(), -ic.unwrap());
+    // Scores are as the model made them, whatever scale its series has.
+    for window in 0..WINDOWS {
+        for cell in 0..HORIZON * TARGETS {
+            let forecast = &mut raw.forecasts[window * HORIZON * TARGETS + cell];
+            *forecast = f64::from(scaled(&plan, window, cell % TARGETS, *forecast));
+        }
+    }
+    let same = |found: Option<f64>, step: usize, target: usize| {
+        let expected = naive(&plan, &raw, &raw.forecasts, step, target).ic;
+        assert!((found.unwrap() - expected.unwrap()).abs() < 1e-6, "{found:?}, {expected:?}");
+    };
+    for (number, step) in model.by_step.iter().enumerate() {
+        same(step.metrics.ic, number % HORIZON, number / HORIZON);
+    }
+}
+
+#[test]
+fn a_season_before_is_judged_where_batches_say_it() {
+    let (plan, raw) = (plan(TargetKind::Value, exact_fits), raw(TargetKind::Value));
+    let season = |season: &[f32]| judged_by(Loss::Mae, &plan, &raw, true, season).baseline;
+    assert_eq!(season(&[]).season, None);
+    let outcomes: Vec<f32> = raw.outcomes.iter().map(|outcome| *outcome as f32).collect();
+    let right = season(&outcomes).season.unwrap().overall;
+    assert_eq!((right.mse, right.mae_raw), (Some(0.0), Some(0.0)));
+    let unknown = season(&vec![f32::NAN; outcomes.len()]);
+    assert_eq!(unknown.season, unknown.last, "where nobody knows, as the last");
+    assert_eq!(unknown.ridge, None, "the plan has none");
 }

@@ -80,12 +80,19 @@ pub struct EpochLoss {
 
 /// The naive forecasts, judged on the same windows as the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Baseline {
     /// Always the mean of the training rows.
     pub mean: Option<Figures>,
     /// Always the last known value, and the mean where that is missing. Of returns and directions:
     /// always 0, no change.
     pub last: Option<Figures>,
+    /// Always what came a season before, or as many as it takes to be known, and as `last` where nobody
+    /// knows that. `None` where batches do not say it (`target.season`).
+    pub season: Option<Figures>,
+    /// What a ridge regression says of the inputs in the window's last row, fitted on the training
+    /// windows ([`Plan::ridge`]). `None` where the plan has none.
+    pub ridge: Option<Figures>,
 }
 
 /// What a run leaves. Figures that were not reached before an interruption are `None`.

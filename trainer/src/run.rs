@@ -181,12 +181,15 @@ impl Run {
         let place = device(batch.batch().place());
         let pass = match self.validation.take() {
             Some(pass) => pass,
-            None => Pass::new(&self.plan, windows, place)?,
+            None => Pass::new(&self.plan, windows, place, &self.settings)?,
         };
         let pass = self.validation.insert(pass);
-        forecast(&self.learner, batch, pass, &self.settings)?;
         // The naive forecasts do not change with the epochs.
         let baselines = tag.epoch == 0;
+        if baselines && tag.index == 0 {
+            pass.with_baselines()?;
+        }
+        forecast(&self.learner, batch, pass)?;
         let ended = self.plan.is_last(tag);
         Ok(ended.then(|| pass.finish(&mut self.readback, baselines)).transpose()?)
     }
@@ -200,11 +203,13 @@ impl Run {
                 let best = self.best.as_deref();
                 let best = best.expect("an epoch ended before the test, so one is best");
                 self.learner.model.parameters_mut().restore(best)?;
-                Pass::new(&self.plan, windows, place)?
+                let mut pass = Pass::new(&self.plan, windows, place, &self.settings)?;
+                pass.with_baselines()?;
+                pass
             }
         };
         let pass = self.testing.insert(pass);
-        forecast(&self.learner, batch, pass, &self.settings)?;
+        forecast(&self.learner, batch, pass)?;
         if self.plan.is_last(tag) {
             let found = pass.finish(&mut self.readback, true)?;
             let step = self.learner.optimizer.steps();
@@ -396,16 +401,11 @@ fn described(expected: Option<Tag>) -> String {
 }
 
 /// Adds the forecasts of a batch to a pass.
-fn forecast(
-    learner: &Learner,
-    batch: &BatchTensors,
-    pass: &mut Pass,
-    settings: &TrainSettings,
-) -> Result<(), TrainError> {
+fn forecast(learner: &Learner, batch: &BatchTensors, pass: &mut Pass) -> Result<(), TrainError> {
     let _span = tracing::trace_span!("evaluate").entered();
     let _guard = tch::no_grad_guard();
-    let forecast = learner.model.forward(&batch.inputs, Mode::Evaluate)?;
-    pass.add(batch, &forecast, settings.loss)?;
+    let outputs = learner.model.forward(&batch.inputs, Mode::Evaluate)?;
+    pass.add(batch, &outputs)?;
     batch.finish();
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::{
     error::TrainError, learner::steps_per_epoch, losses::Loss, optimizers::OptimizerKind,
     schedules::Schedule,
 };
-use millstream_data::{Padding, Plan, available_memory};
+use millstream_data::{ForecastColumns, Heads, Padding, Plan, available_memory};
 use millstream_model::{Architecture, ModelError, ModelKind, ModelOptions, Shape};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
@@ -50,6 +50,8 @@ pub struct TrainSettings {
     pub nesterov: bool,
     /// What is made small; `mse` by default.
     pub loss: Loss,
+    /// Of `quantile`: which, rising, with 0.5, the forecast, among them; 0.1, 0.5 and 0.9 by default.
+    pub quantiles: Vec<f64>,
     /// Largest norm of all gradients together; 0.5 by default, 0 switches clipping off.
     pub clip_norm: f64,
     /// Batches whose gradients make one step; 1 by default.
@@ -87,6 +89,7 @@ impl Default for TrainSettings {
             momentum: 0.9,
             nesterov: false,
             loss: Loss::default(),
+            quantiles: vec![0.1, 0.5, 0.9],
             clip_norm: 0.5,
             accumulate: NonZeroU32::MIN,
             seed: 42,
@@ -108,6 +111,7 @@ impl TrainSettings {
         require("train.learning_rate", &rate, rate.is_finite() && rate > 0.0, "a number above 0")?;
         self.optimizer.listed().check(self)?;
         self.schedule.listed().check(self)?;
+        self.loss.listed().check(self)?;
         let norm = self.clip_norm;
         require(
             "train.clip_norm",
@@ -130,6 +134,12 @@ impl TrainSettings {
     /// The options are not those of the model.
     pub fn architecture(&self) -> Result<Box<dyn Architecture>, ModelError> {
         self.model.architecture(&self.model_options)
+    }
+
+    /// What the outputs of the model are to stand for, by its loss.
+    #[must_use]
+    pub fn heads(&self) -> Heads {
+        self.loss.listed().heads(self)
     }
 
     /// The weight decay that is asked for, or the optimizer's own.
@@ -158,6 +168,13 @@ impl TrainSettings {
     ) -> Result<(), TrainError> {
         let steps = steps_per_epoch(plan, self.accumulate.get()).saturating_mul(plan.epochs.into());
         self.schedule.check_stream(self, plan, steps)?;
+        self.loss.listed().check_stream(plan, model)?;
+        let heads = self.heads();
+        if !heads.are_values() {
+            // Whoever cut the windows knew of no more columns than a forecast and its outcome.
+            let crossed = plan.scaling.targets.first().map(|target| target.cross_section);
+            ForecastColumns::of(&plan.schema, crossed.unwrap_or_default(), &heads)?;
+        }
         // A batch is weighted by its share of the group's windows, which must be known when the
         // first of them comes; with batches of any size it is not.
         let usable = !plan.by_time || self.accumulate.get() == 1;

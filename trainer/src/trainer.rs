@@ -206,7 +206,8 @@ impl Trainer {
         architecture.check()?;
         settings.check_stream(&plan, &*architecture)?;
         let place = usable(batch.place())?;
-        let shape = Shape::of(&batch.layout(), &plan.schema, &plan.scaling);
+        let heads = settings.heads();
+        let shape = Shape::of(&batch.layout(), &plan.schema, &plan.scaling).with_heads(&heads);
         if place == Device::Cpu
             && let Some(available) = available_memory()
         {
@@ -248,7 +249,7 @@ impl Trainer {
             testing: None,
             test: None,
             plan: Arc::clone(&plan),
-            model: ModelDescription::of(&*architecture),
+            model: ModelDescription::of(&*architecture).with_heads(heads),
             settings,
         };
         if let Some(saved) = saved {

@@ -163,6 +163,8 @@ mod tests {
         let constant = "train.schedule was \"cosine\" and is now \"constant\"";
         check_setting(|s| s.schedule = Schedule::Constant, constant);
         check_setting(|s| s.loss = Loss::Mae, "train.loss was \"mse\" and is now \"mae\"");
+        let quantiles = "train.quantiles was [0.1,0.5,0.9] and is now [0.25,0.5]";
+        check_setting(|s| s.quantiles = vec![0.25, 0.5], quantiles);
         check_setting(|s| s.weight_decay = Some(0.0), "train.weight_decay was 0.01 and is now 0.0");
         check_setting(|s| s.decay_all = true, "train.decay_all was false and is now true");
         check_setting(|s| s.momentum = 0.5, "train.momentum was 0.9 and is now 0.5");

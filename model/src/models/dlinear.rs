@@ -63,6 +63,10 @@ impl Architecture for DlinearOptions {
         serde_json::to_value(self).expect("plain structs always serialise")
     }
 
+    fn has_heads(&self) -> bool {
+        true
+    }
+
     fn reads_padding(&self) -> bool {
         false
     }
@@ -93,7 +97,7 @@ impl Architecture for DlinearOptions {
             channels::draw_maps(&mut parameters, name, individual, shape, &mut random, device)?;
         }
         let average = average(shape.lookback, self.kernel.get(), device)?;
-        Ok(Box::new(Dlinear { channels, average, parameters }))
+        Ok(Box::new(Dlinear { channels, average, shape: shape.clone(), parameters }))
     }
 }
 
@@ -102,6 +106,7 @@ struct Dlinear {
     channels: Channels,
     /// `[lookback, lookback]`: a window times this is its moving average.
     average: Tensor,
+    shape: Shape,
     parameters: Parameters,
 }
 
@@ -114,7 +119,7 @@ impl Model for Dlinear {
         let season = channels.f_sub(&trend)?;
         let season = channels::apply_maps(season_maps, &season)?;
         let trend = channels::apply_maps(trend_maps, &trend)?;
-        Ok(season.f_add(&trend)?.f_transpose(1, 2)?)
+        Ok(channels::forecast(&season.f_add(&trend)?, &self.shape)?)
     }
 
     fn parameters(&self) -> &Parameters {

@@ -53,6 +53,10 @@ impl Architecture for GruOptions {
         serde_json::to_value(self).expect("plain structs always serialise")
     }
 
+    fn has_heads(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Result<(), ModelError> {
         self.layers().check()
     }

@@ -61,6 +61,10 @@ impl Architecture for MlpOptions {
         serde_json::to_value(self).expect("plain structs always serialise")
     }
 
+    fn has_heads(&self) -> bool {
+        true
+    }
+
     fn reads_padding(&self) -> bool {
         false
     }
@@ -102,16 +106,15 @@ impl Architecture for MlpOptions {
             draw(format!("layers.{layer}"), inputs, hidden)?;
         }
         draw("head".into(), hidden, shape.labels())?;
-        let forecast = [-1, shape.horizon as i64, shape.targets as i64];
-        Ok(Box::new(Mlp { options: *self, forecast, parameters }))
+        Ok(Box::new(Mlp { options: *self, forecast: shape.outputs(), parameters }))
     }
 }
 
 #[derive(Debug)]
 struct Mlp {
     options: MlpOptions,
-    /// The shape of a forecast.
-    forecast: [i64; 3],
+    /// The shape of a forecast, of any number of rows.
+    forecast: Vec<i64>,
     parameters: Parameters,
 }
 
@@ -127,7 +130,7 @@ impl Model for Mlp {
                 values = values.f_dropout(dropout, true)?;
             }
         }
-        Ok(values.f_linear(&head[0], Some(&head[1]))?.f_view(self.forecast)?)
+        Ok(values.f_linear(&head[0], Some(&head[1]))?.f_view(self.forecast.as_slice())?)
     }
 
     fn parameters(&self) -> &Parameters {

@@ -47,6 +47,10 @@ impl Architecture for NlinearOptions {
         serde_json::to_value(self).expect("plain structs always serialise")
     }
 
+    fn has_heads(&self) -> bool {
+        true
+    }
+
     fn reads_padding(&self) -> bool {
         false
     }
@@ -65,13 +69,14 @@ impl Architecture for NlinearOptions {
         let (mut parameters, mut random) = (Parameters::default(), SplitMix64::new(seed));
         let individual = self.individual;
         channels::draw_maps(&mut parameters, "Linear", individual, shape, &mut random, device)?;
-        Ok(Box::new(Nlinear { channels, parameters }))
+        Ok(Box::new(Nlinear { channels, shape: shape.clone(), parameters }))
     }
 }
 
 #[derive(Debug)]
 struct Nlinear {
     channels: Channels,
+    shape: Shape,
     parameters: Parameters,
 }
 
@@ -83,7 +88,7 @@ impl Model for Nlinear {
         let relative = channels.f_sub(&last)?.f_contiguous()?;
         let change = channels::apply_maps(&self.parameters.tensors, &relative)?;
         let forecast = if self.channels.have_level { change.f_add(&last)? } else { change };
-        Ok(forecast.f_transpose(1, 2)?)
+        Ok(channels::forecast(&forecast, &self.shape)?)
     }
 
     fn parameters(&self) -> &Parameters {

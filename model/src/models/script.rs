@@ -2,7 +2,7 @@
 //!
 //! `forward` takes the inputs `[rows, lookback, features]` and, where windows are padded on either side,
 //! how many rows of each are real, `[rows]`; it gives `[rows, horizon, targets]` or `[rows, horizon *
-//! targets]`. The first weights are those in the file, whatever the seed; parameters without gradients
+//! targets]`; with several heads (`train.loss = "quantile"`) those times as many, heads last. The first weights are those in the file, whatever the seed; parameters without gradients
 //! (`requires_grad_(False)`) stay as they are there. The module is in training mode when it learns; one
 //! that was traced instead of scripted stays in the mode of its trace.
 //!
@@ -126,6 +126,10 @@ impl Architecture for ScriptOptions {
         json!({ "path": self.path, "checksum": checksum })
     }
 
+    fn has_heads(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Result<(), ModelError> {
         self.load(Device::Cpu).map(drop)
     }
@@ -151,7 +155,7 @@ impl Architecture for ScriptOptions {
             module: RefCell::new(module),
             mode: Cell::new(None),
             is_padded: shape.padding != Padding::None,
-            labels: [shape.horizon as i64, shape.targets as i64],
+            forecast: shape.outputs(),
             parameters,
         };
         model.try_out(shape, device)?;
@@ -167,7 +171,8 @@ struct Script {
     /// `None` for whichever it was saved in.
     mode: Cell<Option<Mode>>,
     is_padded: bool,
-    labels: [i64; 2],
+    /// The shape of a forecast, of any number of rows.
+    forecast: Vec<i64>,
     parameters: Parameters,
 }
 
@@ -248,18 +253,19 @@ impl Model for Script {
             let _as_written = AsWritten::new();
             self.module.borrow().forward_ts(&arguments)?
         };
-        let (rows, [horizon, targets]) = (inputs.values.size()[0], self.labels);
         let (found, kind) = (forecast.size(), forecast.kind());
-        let fits = found == [rows, horizon, targets] || found == [rows, horizon * targets];
+        let mut wanted = self.forecast.clone();
+        wanted[0] = inputs.values.size()[0];
+        let flat = [wanted[0], wanted[1..].iter().product()];
+        let fits = found == wanted || found == flat;
         if !fits || !forecast.f_is_floating_point()? {
             let shown = inputs.values.size();
             return Err(self.options.refused(format!(
-                "a script that makes [{rows}, {horizon}, {targets}] or [{rows}, {}] numbers of {shown:?}, \
-                 and it made {kind:?} {found:?}",
-                horizon * targets
+                "a script that makes {wanted:?} or {flat:?} numbers of {shown:?}, and it made {kind:?} \
+                 {found:?}"
             )));
         }
-        Ok(forecast.f_reshape([rows, horizon, targets])?)
+        Ok(forecast.f_reshape(wanted.as_slice())?)
     }
 
     fn parameters(&self) -> &Parameters {

@@ -95,6 +95,10 @@ impl Architecture for TransformerOptions {
         serde_json::to_value(self).expect("plain structs always serialise")
     }
 
+    fn has_heads(&self) -> bool {
+        true
+    }
+
     fn reads_segments(&self) -> bool {
         true
     }
@@ -167,8 +171,8 @@ struct Transformer {
     options: TransformerOptions,
     lookback: i64,
     padding: Padding,
-    /// Rows, horizon, targets.
-    forecast: [i64; 3],
+    /// Of any number of rows; see [`Shape::outputs`].
+    forecast: Vec<i64>,
     parameters: Parameters,
 }
 
@@ -214,7 +218,7 @@ impl Transformer {
             options,
             lookback: shape.lookback as i64,
             padding: shape.padding,
-            forecast: [-1, shape.horizon as i64, shape.targets as i64],
+            forecast: shape.outputs(),
             parameters,
         })
     }
@@ -327,7 +331,7 @@ impl Model for Transformer {
             };
         }
         let last = layer::normalised(&rows, norm, norm_bias)?;
-        Ok(last.f_linear(head, Some(head_bias))?.f_view(self.forecast)?)
+        Ok(last.f_linear(head, Some(head_bias))?.f_view(self.forecast.as_slice())?)
     }
 
     fn parameters(&self) -> &Parameters {

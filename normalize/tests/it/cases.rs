@@ -169,7 +169,7 @@ fn target(table: &Table) -> impl Strategy<Value = TargetSettings> + use<> {
                 TargetKind::Difference | TargetKind::Direction => CrossSection::None,
                 _ => cross_section,
             };
-            TargetSettings { columns, kind, delay, dead_band, cross_section }
+            TargetSettings { columns, kind, delay, dead_band, cross_section, season: 0 }
         },
     )
 }

@@ -1,6 +1,7 @@
 //! The behaviour of the crate as a whole, in one test program.
 #![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
+mod baselines;
 mod batches;
 mod cases;
 mod curves;

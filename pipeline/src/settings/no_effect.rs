@@ -47,6 +47,7 @@ const RULES: &[Rule] = &[
     rule("train.step_epochs", |s| !s.train.schedule.reads("step_epochs"), STEP),
     rule("train.patience", |s| !s.train.schedule.reads("patience"), PLATEAU),
     rule("train.rate_factor", |s| !s.train.schedule.reads("rate_factor"), LOWERED),
+    rule("train.quantiles", |s| !s.train.loss.reads("quantiles"), QUANTILE),
     rule("train.model_options.segments", |s| s.window.segment.is_none(), "window.segment"),
     rule("run.threads", |s| s.run.shares_are_set(), THREADS),
 ];
@@ -59,6 +60,7 @@ const MOMENTUM: &str = r#"train.optimizer = "sgd" with train.momentum above 0"#;
 const STEP: &str = r#"train.schedule = "step""#;
 const PLATEAU: &str = r#"train.schedule = "plateau""#;
 const LOWERED: &str = r#"train.schedule = "step" or "plateau""#;
+const QUANTILE: &str = r#"train.loss = "quantile""#;
 const THREADS: &str = r#"run.normalize_threads or run.train_threads to be "auto""#;
 
 /// What a key of `[source]` needs that other kinds of source use and this one does not. One file may
@@ -218,6 +220,11 @@ mod tests {
             "train.rate_factor=0.1",
             r#"train.rate_factor = 0.1 has no effect: it needs train.schedule = "step" or "plateau""#,
             &["train.schedule=step"],
+        );
+        check(
+            "train.quantiles=[0.25, 0.5]",
+            r#"train.quantiles = [0.25, 0.5] has no effect: it needs train.loss = "quantile""#,
+            &["train.loss=quantile"],
         );
         let all = read(&["train.optimizer=adam", "train.decay_all=true"]).unwrap_err();
         assert!(all.ends_with("has no effect: it needs train.weight_decay above 0"), "{all}");

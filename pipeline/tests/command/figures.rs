@@ -114,6 +114,7 @@ fn a_return_over_several_steps_after_a_long_delay_in_a_fold() {
     check(&[
         "target.kind=return",
         "target.delay=3",
+        "target.season=4",
         "window.horizon=2",
         "split.folds=2",
         "split.fold=1",
@@ -151,6 +152,44 @@ fn differences_of_several_targets_by_series_with_gaps() {
         ],
         change,
     );
+}
+
+#[test]
+fn quantiles_of_several_steps() {
+    check(&[
+        "train.loss=quantile",
+        "train.quantiles=[0.05, 0.25, 0.5, 0.9]",
+        "window.horizon=2",
+        "scale.method=log1p",
+        "target.season=5",
+    ]);
+}
+
+/// Where series have sizes of their own, and changes that a season need not reach.
+#[test]
+fn seasons_of_returns_by_series() {
+    check(&[
+        "target.kind=return",
+        "window.horizon=4",
+        "target.season=3",
+        "scale.per=series",
+        "split.train=0.4",
+    ]);
+}
+
+#[test]
+fn the_log_odds_of_a_direction() {
+    check(&[
+        "target.kind=direction",
+        "target.dead_band=0.004",
+        "train.loss=bce",
+        "target.season=2",
+    ]);
+}
+
+#[test]
+fn scores_that_order_the_series() {
+    check(&["target.kind=return", "train.loss=ic", "window.order=by_time"]);
 }
 
 #[test]

@@ -64,6 +64,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("target.delay", &["1", "3", "0", "79", "4096"]),
     ("target.dead_band", &["0.01", "0", "1e9", "-1"]),
     ("target.cross_section", &[r#""rank""#, r#""zscore""#]),
+    ("target.season", &["5", "1", "0", "79", "4096", "9223372036854775807"]),
     ("window.lookback", &["5", "1", "2", "79", "80", "4096"]),
     ("window.horizon", &["2", "5", "79", "4096"]),
     ("window.stride", &["3", "79", "4096"]),
@@ -133,7 +134,8 @@ const VALUES: &[(&str, &[&str])] = &[
     ("train.decay_all", &["true", "false"]),
     ("train.momentum", &["0.5", "0", "0.999", "1", "-1"]),
     ("train.nesterov", &["true", "false"]),
-    ("train.loss", &[r#""mae""#, r#""huber""#]),
+    ("train.loss", &[r#""mae""#, r#""huber""#, r#""quantile""#, r#""bce""#, r#""ic""#]),
+    ("train.quantiles", &["[0.25, 0.5]", "[0.5]", "[0.01, 0.5, 0.99]", "[0.9, 0.1]", "[]"]),
     ("train.clip_norm", &["0", "1e-30", "1e300", "-1"]),
     ("train.accumulate", &["2", "4096"]),
     ("train.seed", &["0", "9223372036854775807"]),
@@ -330,7 +332,11 @@ fn finite_figures(stdout: &str) -> Result<(), String> {
     }
     for part in ["validation", "test"] {
         let metrics = &result[part];
-        let bad = !finite(&metrics["mse"]) || !finite(&metrics["mae"]);
+        // Of scores (loss "ic") there are no errors.
+        let scores = result["train_loss"].as_f64().is_some_and(|loss| (-1.0..=0.0).contains(&loss))
+            && metrics["mse"].is_null()
+            && metrics["mae"].is_null();
+        let bad = !scores && (!finite(&metrics["mse"]) || !finite(&metrics["mae"]));
         if metrics.is_object() && bad {
             return Err(format!("no figures of {part} in {result}"));
         }
@@ -338,11 +344,14 @@ fn finite_figures(stdout: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// How columns end that a model says.
+const IS_SAID: [&str; 2] = ["forecast", "score"];
+
 fn finite_forecasts(csv: &str) -> Result<(), String> {
     let mut lines = csv.lines();
     let header: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let forecasts: Vec<usize> =
-        (0..header.len()).filter(|&i| header[i].ends_with("forecast")).collect();
+        (0..header.len()).filter(|&i| IS_SAID.iter().any(|end| header[i].ends_with(end))).collect();
     if forecasts.is_empty() {
         return Err(format!("no forecasts among {header:?}"));
     }

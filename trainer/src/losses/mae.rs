@@ -1,13 +1,13 @@
 //! Mean absolute error.
 
-use super::MeanLoss;
+use super::{MeanLoss, Outcomes};
 use tch::{Reduction, TchError, Tensor};
 
 pub(super) struct Mae;
 
 impl MeanLoss for Mae {
-    fn mean(&self, forecast: &Tensor, target: &Tensor) -> Result<Tensor, TchError> {
-        forecast.f_l1_loss(target, Reduction::Mean)
+    fn mean(&self, outputs: &Tensor, came: &Outcomes<'_>) -> Result<Tensor, TchError> {
+        outputs.f_l1_loss(came.targets, Reduction::Mean)
     }
 }
 
@@ -15,6 +15,6 @@ impl MeanLoss for Mae {
 mod tests {
     #[test]
     fn it_is_the_textbook_one() {
-        super::super::check(&super::Mae, (0.5 + 3.0) / 2.0);
+        super::super::check::check(&super::Mae, (0.5 + 3.0) / 2.0);
     }
 }

@@ -1,13 +1,13 @@
 //! Mean squared error.
 
-use super::MeanLoss;
+use super::{MeanLoss, Outcomes};
 use tch::{Reduction, TchError, Tensor};
 
 pub(super) struct Mse;
 
 impl MeanLoss for Mse {
-    fn mean(&self, forecast: &Tensor, target: &Tensor) -> Result<Tensor, TchError> {
-        forecast.f_mse_loss(target, Reduction::Mean)
+    fn mean(&self, outputs: &Tensor, came: &Outcomes<'_>) -> Result<Tensor, TchError> {
+        outputs.f_mse_loss(came.targets, Reduction::Mean)
     }
 }
 
@@ -15,6 +15,6 @@ impl MeanLoss for Mse {
 mod tests {
     #[test]
     fn it_is_the_textbook_one() {
-        super::super::check(&super::Mse, (0.25 + 9.0) / 2.0);
+        super::super::check::check(&super::Mse, (0.25 + 9.0) / 2.0);
     }
 }

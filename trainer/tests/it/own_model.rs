@@ -85,6 +85,20 @@ fn it_learns_and_goes_on_with_the_same_bits() {
     assert_eq!(schema["model"], serde_json::to_value(ModelDescription::of(&MODEL)).unwrap());
 }
 
+/// It makes one output a forecast, as models did before there were others to make.
+#[test]
+fn a_loss_that_wants_several_heads_is_refused() {
+    let stream = Stream::new(2, [40, 20, 0]);
+    let run = tempfile::tempdir().unwrap();
+    let mut quantiles = settings();
+    quantiles.loss = millstream_trainer::Loss::Quantile;
+    let mut trainer = trainer(quantiles, run.path()).with_model(MODEL);
+    let error = stream.feed(&mut trainer, &stream.tags()[..1]).unwrap_err().to_string();
+    let expected = "train.loss is \"quantile\", but must be another with train.model = \"linear\", \
+                    which has no heads for quantiles";
+    assert_eq!(error, expected);
+}
+
 #[test]
 fn a_run_goes_on_with_no_other_model() {
     let stream = Stream::new(2, [40, 20, 0]);

@@ -13,6 +13,7 @@ mod ending;
 mod export;
 mod import;
 mod interrupt;
+mod judgement;
 mod loading_bar;
 mod messages;
 mod outcome;

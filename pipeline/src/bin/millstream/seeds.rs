@@ -133,7 +133,7 @@ mod tests {
             let mut report = Report::default();
             let overall =
                 Metrics { mse: Some(mse), mse_raw: Some(mse * 1e9), ..Metrics::default() };
-            report.test = Some(Figures { overall, by_step: Vec::new() });
+            report.test = Some(Figures { overall, ..Figures::default() });
             report.run = "runs/2026-11-18_14-20-05".into();
             report
         };

@@ -1,5 +1,6 @@
 //! The closing table of a run, at most 80 columns wide.
 
+use crate::judgement;
 use millstream::{Figures, Metrics, Predicted, Report, StageReport, grouped};
 use millstream_data::TargetKind;
 use std::fmt::Write;
@@ -75,10 +76,18 @@ fn figures(out: &mut String, report: &Report) {
     all("test", overall(report.test.as_ref()).as_ref());
     all("test, predict the mean", overall(report.baseline.mean.as_ref()).as_ref());
     all("test, predict the last", overall(report.baseline.last.as_ref()).as_ref());
+    all("test, a season before", overall(report.baseline.season.as_ref()).as_ref());
+    all("test, ridge", overall(report.baseline.ridge.as_ref()).as_ref());
     by_step(out, report);
     line(out, "");
+    for text in judgement::lines(report) {
+        line(out, &text);
+    }
     line(out, "ic: correlation across series at a time, averaged over times, steps, targets");
     line(out, sign_note(report.target_kind));
+    if report.baseline.ridge.is_some() {
+        line(out, "ridge: regression on the window's last row, fitted on the training windows");
+    }
     if let Some(epoch) = report.best_epoch {
         line(out, &format!("after training: the weights of epoch {epoch}, which validated best"));
     }
@@ -122,7 +131,7 @@ fn by_step(out: &mut String, report: &Report) {
 }
 
 fn metrics_row(name: &str, metrics: &Metrics) -> String {
-    let Metrics { mse, mae, directional_accuracy, ic, rank_ic, mse_raw, mae_raw } = *metrics;
+    let Metrics { mse, mae, directional_accuracy, ic, rank_ic, mse_raw, mae_raw, .. } = *metrics;
     let [mse, mae, mse_raw, mae_raw] = [mse, mae, mse_raw, mae_raw].map(error);
     let [ic, rank_ic, sign] = [ic, rank_ic, directional_accuracy].map(share);
     row(name, [mse, mae, mse_raw, mae_raw, ic, rank_ic, sign])
@@ -173,6 +182,7 @@ mod tests {
             rank_ic: Some(0.5),
             mse_raw: Some(size * size),
             mae_raw: Some(size),
+            ..Metrics::default()
         }
     }
 
@@ -181,18 +191,20 @@ mod tests {
             target: target.to_owned(),
             step,
             metrics: metrics(size),
+            ..StepMetrics::default()
         };
         let steps = targets.iter().flat_map(|target| (1..=horizon).map(move |n| step(target, n)));
-        Figures { overall: metrics(size), by_step: steps.collect() }
+        Figures { overall: metrics(size), by_step: steps.collect(), ..Figures::default() }
     }
 
     fn printed(test: &Figures, kind: TargetKind) -> String {
         let last = Metrics { directional_accuracy: None, ic: None, ..metrics(1.0) };
-        let last = Some(Figures { overall: last, by_step: Vec::new() });
+        let last = Some(Figures { overall: last, ..Figures::default() });
         let mut report = Report::default();
         (report.run, report.steps, report.best_epoch) = ("runs/r".into(), 1_234, Some(1));
         (report.target_kind, report.test) = (kind, Some(test.clone()));
-        report.baseline = Baseline { mean: None, last };
+        let naive = || Some(Figures { overall: metrics(9e6), ..Figures::default() });
+        report.baseline = Baseline { mean: None, last, season: naive(), ridge: naive() };
         table(&report)
     }
 
@@ -218,6 +230,10 @@ mod tests {
         let expected =
             ["test", "0.5531", "0.5950", "400.0000", "20.0000", "-0.634", "0.500", "0.728"];
         assert_eq!(test, expected);
+        for (line, name) in [(5, "test, a season before "), (6, "test, ridge ")] {
+            assert!(lines[line].starts_with(name), "{}", lines[line]);
+        }
+        assert!(text.contains("ridge: regression on the window's last row"), "{text}");
         assert!(lines[4].ends_with(" -"), "no direction is shown as -: {}", lines[4]);
         assert!(!text.contains("by target and step"), "one step of one target is the whole");
     }
