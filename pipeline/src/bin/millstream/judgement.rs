@@ -37,6 +37,19 @@ fn quantiles(part: &str, figures: &Figures) -> Vec<String> {
     lines
 }
 
+/// What forecasts are compared by.
+struct By {
+    figure: &'static str,
+    of: fn(&Metrics) -> Option<f64>,
+    /// Whether the first of two is the better one.
+    better: fn(f64, f64) -> bool,
+}
+
+impl By {
+    const ERROR: By = By { figure: "mse", of: |metrics| metrics.mse, better: |a, b| a < b };
+    const ORDER: By = By { figure: "ic", of: |metrics| metrics.ic, better: |a, b| a > b };
+}
+
 /// Which naive forecast is the best of those that are better than the model: by the squared error, or
 /// where the model gives scores by the correlation.
 fn beaten(model: &Metrics, baseline: &Baseline) -> Option<String> {
@@ -49,11 +62,7 @@ fn beaten(model: &Metrics, baseline: &Baseline) -> Option<String> {
     ];
     let all =
         named.into_iter().filter_map(|(name, figures)| Some((name, figures.as_ref()?.overall)));
-    let (figure, of, better): (_, fn(&Metrics) -> Option<f64>, fn(f64, f64) -> bool) =
-        match model.mse {
-            Some(_) => ("mse", |metrics| metrics.mse, |a, b| a < b),
-            None => ("ic", |metrics| metrics.ic, |a, b| a > b),
-        };
+    let By { figure, of, better } = if model.mse.is_some() { By::ERROR } else { By::ORDER };
     let ours = of(model)?;
     let known = all.filter_map(|(name, metrics)| Some((name, of(&metrics)?)));
     let best = known.reduce(|best, next| if better(next.1, best.1) { next } else { best });
