@@ -6,6 +6,7 @@
 //! `scaler.json`.
 
 use crate::{
+    early_end::EarlyEnd,
     panel::{ColumnKind, PanelSchema},
     scaling::{ColumnScaling, Scaling},
     time::TimeKind,
@@ -204,6 +205,7 @@ pub struct Plan {
     pub predict: u64,
     /// Segments of the data, which are numbered from 0; 0 where there is no segment column.
     pub segments: usize,
+    pub(crate) early_end: EarlyEnd,
 }
 
 /// Batches of one pass over each part.
@@ -254,6 +256,7 @@ impl Plan {
             warnings: Vec::new(),
             predict: 0,
             segments: 0,
+            early_end: EarlyEnd::default(),
         }
     }
 

@@ -143,8 +143,9 @@ impl Predictor {
         let layout = batch.batch().layout();
         let labels = [batch.inputs.rows() as i64, layout.horizon as i64, layout.targets as i64];
         let model = self.model.as_ref().expect("the first batch has started the stream");
-        let forecasts = model
-            .forward(&batch.inputs, Mode::Evaluate)
+        let precision = self.contract.precision;
+        let forecasts = precision
+            .forward(&**model, &batch.inputs, Mode::Evaluate)
             .map_err(|source| PredictError::Forward { index: batch.batch().tag().index, source })?;
         if forecasts.size() != labels {
             let (expected, found) = (labels.to_vec(), forecasts.size());

@@ -125,7 +125,7 @@ fn cross_section(scaling: &Scaling) -> CrossSection {
 mod tests {
     use super::*;
     use millstream_data::DataSchema;
-    use millstream_model::ModelDescription;
+    use millstream_model::{ModelDescription, Precision};
     use serde_json::Value;
 
     fn check_refused(series: &str, time: &str, target: &str, expected: &str) {
@@ -136,7 +136,8 @@ mod tests {
             ..DataSchema::default()
         };
         let model = ModelDescription { kind: "lstm".into(), options: Value::Null };
-        let contract = Contract { schema, scaling: Scaling::default(), model };
+        let precision = Precision::default();
+        let contract = Contract { schema, scaling: Scaling::default(), model, precision };
         let error = Table::new(&contract).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }

@@ -41,6 +41,13 @@ pub(crate) fn table(report: &Report) -> String {
             report.peak_rss_mb
         ),
     );
+    if report.skipped > 0 {
+        let skipped = grouped(report.skipped);
+        line(
+            &mut out,
+            &format!("{skipped} of the steps were skipped: gradients that are not finite"),
+        );
+    }
     if let Some(text) = report.predict.as_ref().and_then(Predicted::line) {
         line(&mut out, &text);
     }
@@ -79,6 +86,9 @@ fn figures(out: &mut String, report: &Report) {
     line(out, "");
     line(out, "ic: correlation across series at a time, averaged over times, steps, targets");
     line(out, sign_note(report.target_kind));
+    if let (Some(epoch), Some(best)) = (report.stopped_after, report.best_epoch) {
+        line(out, &format!("stopped after epoch {epoch}: no improvement since epoch {best}"));
+    }
     if let Some(epoch) = report.best_epoch {
         line(out, &format!("after training: the weights of epoch {epoch}, which validated best"));
     }
