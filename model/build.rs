@@ -9,8 +9,14 @@ use std::process::ExitCode;
 mod rpath;
 
 /// Each says what tch lacks.
-const SOURCES: &[&str] =
-    &["cpp/blob.cpp", "cpp/fused.cpp", "cpp/gradient_checkpoint.cpp", "cpp/script.cpp"];
+const SOURCES: &[&str] = &[
+    "cpp/autocast.cpp",
+    "cpp/blob.cpp",
+    "cpp/fused.cpp",
+    "cpp/gradient_checkpoint.cpp",
+    "cpp/operators.cpp",
+    "cpp/script.cpp",
+];
 
 fn main() -> ExitCode {
     let Some(libraries) = rpath::link() else { return ExitCode::FAILURE };
@@ -23,6 +29,8 @@ fn main() -> ExitCode {
         .cpp(true)
         .std("c++17")
         .define("_GLIBCXX_USE_CXX11_ABI", "1")
+        // As libtorch was built: some of its structs have fewer fields with it.
+        .define("NDEBUG", None)
         // As system headers: libtorch's own warnings are not ours.
         .flag(format!("-isystem{}", include.display()))
         .flag(format!("-isystem{}", include.join("torch/csrc/api/include").display()))

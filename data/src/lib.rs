@@ -33,6 +33,7 @@ mod checksums;
 mod curve;
 pub mod decimal;
 mod device_batch;
+mod early_end;
 mod forecast_columns;
 mod heads;
 mod memory;

@@ -4,6 +4,8 @@
 //! batches, then the test batches; any pass but training may be empty. Of a stream to forecast: its
 //! batches. normalize makes batches in this order, and the trainer holds every one against it, so a
 //! stream that starts at the wrong place after a resume is noticed at once.
+//!
+//! Whoever learns may end training early: the test batches then come next.
 
 use crate::plan::{Phase, Plan, Tag};
 use std::fmt;
@@ -20,7 +22,7 @@ impl Plan {
     #[must_use]
     pub fn resumed(&self, epoch: u32, index: u64) -> Option<Tag> {
         if epoch > self.epochs {
-            return self.open(Some((self.epochs, Phase::Test)));
+            return self.test();
         }
         if index < self.batches(Phase::Train) {
             return Some(Tag { epoch, phase: Phase::Train, index });
@@ -35,6 +37,27 @@ impl Plan {
             return self.open(self.next_pass(tag.epoch, tag.phase));
         }
         Some(Tag { index: tag.index + 1, ..tag })
+    }
+
+    /// The first test batch.
+    #[must_use]
+    pub fn test(&self) -> Option<Tag> {
+        self.open(Some((self.epochs, Phase::Test)))
+    }
+
+    /// Ends the training of everybody who has this very plan: only the test batches are still wanted.
+    pub fn end_training(&self) {
+        self.early_end.announce();
+    }
+
+    /// The batch to make where it would be this one's turn: the first test batch instead, once training
+    /// has ended early.
+    #[must_use]
+    pub fn still_wanted(&self, next: Option<Tag>) -> Option<Tag> {
+        match next?.phase {
+            Phase::Train | Phase::Validation if self.early_end.has_come() => self.test(),
+            _ => next,
+        }
     }
 
     /// Whether an epoch is over after this batch.
@@ -126,6 +149,23 @@ mod tests {
         assert_eq!(walk(&plan, plan.first()), [(1, Train, 0), (2, Train, 0)]);
         assert_eq!(walk(&plan, plan.resumed(3, 0)), []);
         assert!(plan.ends_epoch(Tag { epoch: 1, phase: Train, index: 0 }));
+    }
+
+    #[test]
+    fn when_training_ends_early_the_test_comes_next() {
+        let whole = plan(9, [2, 1, 2, 0]);
+        let ended = whole.clone();
+        ended.end_training();
+        let rest = [(9, Test, 0), (9, Test, 1)];
+        for from in [ended.first(), Some(Tag { epoch: 3, phase: Train, index: 1 }), ended.test()] {
+            assert_eq!(whole.still_wanted(from), from, "a clone is another stream");
+            assert_eq!(walk(&ended, ended.still_wanted(from)), rest);
+        }
+        let last = Some(Tag { epoch: 9, phase: Test, index: 1 });
+        assert_eq!(ended.still_wanted(last), last, "it does not begin again");
+        let without = plan(9, [2, 1, 0, 0]);
+        without.end_training();
+        assert_eq!(without.still_wanted(without.first()), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! `scaler.json`.
 
 use crate::{
+    early_end::EarlyEnd,
     panel::{ColumnKind, PanelSchema},
     ridge::Ridge,
     scaling::{ColumnScaling, Scaling},
@@ -219,6 +220,7 @@ pub struct Plan {
     pub segments: usize,
     /// A linear forecast that was fitted on the training windows, to be judged beside the model.
     pub ridge: Option<Ridge>,
+    pub(crate) early_end: EarlyEnd,
 }
 
 /// Batches of one pass over each part.
@@ -270,6 +272,7 @@ impl Plan {
             predict: 0,
             segments: 0,
             ridge: None,
+            early_end: EarlyEnd::default(),
         }
     }
 

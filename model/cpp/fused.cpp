@@ -1,15 +1,19 @@
 // Operators over all parameters at once, which tch does not wrap: gradients taken from their
-// parameters, what clips them, and libtorch's fused optimizers.
+// parameters, what clips them and whether they are numbers, the scale of a 16-bit loss, averages of
+// weights, and libtorch's fused optimizers.
 //
 // A list is an array of `at::Tensor *`, which is what tch calls a `C_tensor *`. A parameter whose
 // gradient is undefined had no part in the loss and is left out, as PyTorch does. Every function
 // returns false, or null, with the reason in `message`.
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_amp_update_scale.h>
+#include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -22,6 +26,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -91,24 +96,71 @@ bool is_plain_memory(const at::Tensor &tensor) {
          tensor.is_non_overlapping_and_dense();
 }
 
-// What gradients on the CPU are to be divided by: a loop of our own, as an operator for each of them
-// takes longer than its arithmetic.
-at::Tensor clipping_scale_on_cpu(const std::vector<at::Tensor> &gradients, double limit,
-                                 const at::Tensor *scale) {
+// The same where 32 bits do not hold it: of values that are numbers it is one.
+double large_sum_of_squares(const float *values, std::int64_t count) {
   double total = 0;
-  for (const auto &gradient : gradients) {
-    total += sum_of_squares(gradient.const_data_ptr<float>(), gradient.numel());
+  for (std::int64_t at = 0; at < count; at++) {
+    total += static_cast<double>(values[at]) * values[at];
   }
-  const double least = scale == nullptr ? 1.0 : *scale->const_data_ptr<float>();
-  const double over = std::sqrt(total) / limit;
-  // A norm that is no number stays none, as it does on a device.
-  return at::scalar_tensor(over < least ? least : over, at::kFloat);
+  return total;
 }
 
-at::Tensor clipping_scale_by_operators(const std::vector<at::Tensor> &gradients, double limit,
-                                       const at::Tensor *scale) {
-  auto over = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))).div_(limit);
-  return scale == nullptr ? over.clamp_min_(1) : at::maximum(over, *scale);
+// The norm of all gradients over the limit, and whether a value is none, of a gradient or a loss.
+struct Check {
+  at::Tensor scale;
+  at::Tensor found_inf;
+};
+
+// Of gradients on the CPU: a loop of our own, as an operator for each of them takes longer than its
+// arithmetic.
+Check check_on_cpu(const std::vector<at::Tensor> &gradients, const std::vector<at::Tensor> &losses,
+                   double limit, const at::Tensor *scale) {
+  const auto sum = [&](auto squares) {
+    double total = 0;
+    for (const auto &gradient : gradients) {
+      total += squares(gradient.template const_data_ptr<float>(), gradient.numel());
+    }
+    return total;
+  };
+  double total = sum(sum_of_squares);
+  if (!std::isfinite(total)) {
+    total = sum(large_sum_of_squares);
+  }
+  bool finite = std::isfinite(total);
+  for (const auto &loss : losses) {
+    finite = finite && std::isfinite(*loss.const_data_ptr<float>());
+  }
+  Check check;
+  if (limit > 0) {
+    const double least = scale == nullptr ? 1.0 : *scale->const_data_ptr<float>();
+    double over = std::sqrt(total) / limit;
+    if (over > std::numeric_limits<float>::max()) {
+      // Nothing of 32 bits can divide by it.
+      over = std::numeric_limits<double>::infinity();
+      finite = false;
+    }
+    // A norm that is no number stays none, as it does on a device.
+    check.scale = at::scalar_tensor(over < least ? least : over, at::kFloat);
+  }
+  check.found_inf = at::scalar_tensor(finite ? 0.0 : 1.0, at::kFloat);
+  return check;
+}
+
+Check check_by_operators(const std::vector<at::Tensor> &gradients,
+                         const std::vector<at::Tensor> &losses, double limit,
+                         const at::Tensor *scale) {
+  Check check;
+  auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients)));
+  auto sum = norm;
+  if (!losses.empty()) {
+    sum = norm.add(at::stack(losses).sum());
+  }
+  check.found_inf = at::isfinite(sum).logical_not().to(at::kFloat);
+  if (limit > 0) {
+    auto over = norm.div_(limit);
+    check.scale = scale == nullptr ? over.clamp_min_(1) : at::maximum(over, *scale);
+  }
+  return check;
 }
 
 } // namespace
@@ -154,20 +206,61 @@ bool millstream_take_gradients(List parameters, std::size_t count, at::Tensor **
   });
 }
 
-// The larger of `scale`, which is 1 where it is null, and the 2-norm of all gradients together over
-// `limit`, as a new tensor.
-at::Tensor *millstream_clipping_scale(List gradients, std::size_t count, double limit,
-                                      const at::Tensor *scale, char *message,
-                                      std::size_t message_size) noexcept {
-  at::Tensor *by = nullptr;
-  guarded(message, message_size, [&] {
+// What gradients are to be divided by so that their norm, all of them together, is at most `limit`:
+// the larger of `scale`, which is 1 where it is null, and the norm over the limit. Null without a
+// limit. And whether a value is no number, of a gradient or of a loss. Both as new tensors.
+bool millstream_check_gradients(List gradients, std::size_t count, List losses,
+                                std::size_t loss_count, double limit, const at::Tensor *scale,
+                                at::Tensor **divisor, at::Tensor **found_inf, char *message,
+                                std::size_t message_size) noexcept {
+  return guarded(message, message_size, [&] {
     auto list = with_gradients(gradients, gradients, count);
-    const bool plain = std::all_of(list.begin(), list.end(), is_plain_memory) &&
-                       (scale == nullptr || is_plain_memory(*scale));
-    by = new at::Tensor(plain ? clipping_scale_on_cpu(list, limit, scale)
-                              : clipping_scale_by_operators(list, limit, scale));
+    auto all_losses = with_gradients(losses, losses, loss_count);
+    const auto plain = [](const auto &tensors) {
+      return std::all_of(tensors.begin(), tensors.end(), is_plain_memory);
+    };
+    const bool on_cpu =
+        plain(list) && plain(all_losses) && (scale == nullptr || is_plain_memory(*scale));
+    auto check = on_cpu ? check_on_cpu(list, all_losses, limit, scale)
+                        : check_by_operators(list, all_losses, limit, scale);
+    auto found = std::make_unique<at::Tensor>(std::move(check.found_inf));
+    *divisor = check.scale.defined() ? new at::Tensor(std::move(check.scale)) : nullptr;
+    *found_inf = found.release();
   });
-  return by;
+}
+
+// Counts a step in one 32-bit value, unless it is one that changes nothing.
+bool millstream_count_step(const at::Tensor *steps, const at::Tensor *found_inf, char *message,
+                           std::size_t message_size) noexcept {
+  return guarded(message, message_size, [&] {
+    if (is_plain_memory(*steps) && (found_inf == nullptr || is_plain_memory(*found_inf))) {
+      *steps->mutable_data_ptr<float>() +=
+          found_inf == nullptr ? 1 : 1 - *found_inf->const_data_ptr<float>();
+      return;
+    }
+    steps->add_(1);
+    if (found_inf != nullptr) {
+      steps->sub_(*found_inf);
+    }
+  });
+}
+
+// Halves the scale of a loss where its gradients were too large for it, and doubles it after so many
+// steps in a row in which they were not.
+bool millstream_update_scale(at::Tensor *scale, at::Tensor *growth, const at::Tensor *found_inf,
+                             std::int64_t interval, char *message,
+                             std::size_t message_size) noexcept {
+  return guarded(message, message_size,
+                 [&] { at::_amp_update_scale_(*scale, *growth, *found_inf, 2.0, 0.5, interval); });
+}
+
+// Moves every average by this share of the way to its value.
+bool millstream_average(List averages, List values, std::size_t count, double share, char *message,
+                        std::size_t message_size) noexcept {
+  return guarded(message, message_size, [&] {
+    at::_foreach_lerp_(with_gradients(averages, averages, count),
+                       with_gradients(values, values, count), share);
+  });
 }
 
 // A step of Adam, or of AdamW where weight decay is decoupled. `steps` holds how many steps were

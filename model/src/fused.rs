@@ -1,5 +1,6 @@
 //! Operators over all parameters at once, which tch does not wrap: one call, however many parameters
-//! there are, where a step of a small model is mostly calls. See `cpp/fused.cpp`.
+//! there are, where a step of a small model is mostly calls. See `cpp/fused.cpp`. None of them asks the
+//! device for a value.
 //!
 //! Lists are in the order of the parameters. A parameter whose gradient is undefined had no part in
 //! the loss, and a step leaves it alone. When to step, and how far, is not known here.
@@ -19,6 +20,15 @@ pub struct Scaled<'a> {
     pub scale: Option<&'a Tensor>,
     /// 1 where one of them is not finite: the step then changes nothing.
     pub found_inf: Option<&'a Tensor>,
+}
+
+/// What a look at all gradients has found, as tensors of one 32-bit value on their device.
+#[derive(Debug)]
+pub struct Checked {
+    /// What they are to be divided by; `None` where there is no limit to their norm.
+    pub scale: Option<Tensor>,
+    /// 1 where a gradient or a loss is not finite.
+    pub found_inf: Tensor,
 }
 
 /// The numbers of a step of Adam.
@@ -93,14 +103,40 @@ unsafe extern "C" {
         message: *mut c_char,
         message_size: usize,
     ) -> bool;
-    fn millstream_clipping_scale(
+    fn millstream_check_gradients(
         gradients: CList,
         count: usize,
+        losses: CList,
+        loss_count: usize,
         limit: f64,
         scale: *const C_tensor,
+        divisor: *mut *mut C_tensor,
+        found_inf: *mut *mut C_tensor,
         message: *mut c_char,
         message_size: usize,
-    ) -> *mut C_tensor;
+    ) -> bool;
+    fn millstream_count_step(
+        steps: *const C_tensor,
+        found_inf: *const C_tensor,
+        message: *mut c_char,
+        message_size: usize,
+    ) -> bool;
+    fn millstream_update_scale(
+        scale: *mut C_tensor,
+        growth: *mut C_tensor,
+        found_inf: *const C_tensor,
+        interval: i64,
+        message: *mut c_char,
+        message_size: usize,
+    ) -> bool;
+    fn millstream_average(
+        averages: CList,
+        values: CList,
+        count: usize,
+        share: f64,
+        message: *mut c_char,
+        message_size: usize,
+    ) -> bool;
     fn millstream_adam(
         parameters: CList,
         gradients: CList,
@@ -159,7 +195,7 @@ fn pointer(tensor: Option<&Tensor>) -> *const C_tensor {
 /// # Errors
 /// When libtorch fails.
 pub fn take_gradients(parameters: &[Tensor]) -> Result<Vec<Tensor>, TchError> {
-    let list: Vec<_> = parameters.iter().map(Tensor::as_ptr).collect();
+    let list = all_pointers(parameters);
     let mut gradients = vec![ptr::null_mut(); list.len()];
     let mut message = Message::new();
     // SAFETY: both arrays have `list.len()` places, the tensors are borrowed for the call, and the
@@ -179,33 +215,113 @@ pub fn take_gradients(parameters: &[Tensor]) -> Result<Vec<Tensor>, TchError> {
 }
 
 /// What `gradients` are to be divided by so that their norm, all of them together, is at most
-/// `limit`: one value on their device, at least 1. They may be `scale` times what they should be; it is
-/// then at least that.
+/// `limit`, 0 for none; and whether one of them, or of the scalars `losses` that they are of, is not
+/// finite. They may be `scale` times what they should be; the divisor is then at least that.
 ///
 /// # Errors
 /// When libtorch fails.
-pub fn clipping_scale(
+pub fn check_gradients(
     gradients: &[Tensor],
+    losses: &[Tensor],
     limit: f64,
     scale: Option<&Tensor>,
-) -> Result<Tensor, TchError> {
-    let list: Vec<_> = gradients.iter().map(Tensor::as_ptr).collect();
+) -> Result<Checked, TchError> {
+    let [list, loss_list] = [gradients, losses].map(all_pointers);
+    let (mut divisor, mut found_inf) = (ptr::null_mut(), ptr::null_mut());
     let mut message = Message::new();
-    // SAFETY: the list has its length, its tensors and the scale are borrowed for the call, and the
-    // message has its length.
-    let by = unsafe {
-        millstream_clipping_scale(
+    // SAFETY: the lists have their lengths, their tensors and the scale are borrowed for the call, both
+    // places are writable, and the message has its length.
+    let done = unsafe {
+        millstream_check_gradients(
             list.as_ptr(),
             list.len(),
+            loss_list.as_ptr(),
+            loss_list.len(),
             limit,
             pointer(scale),
+            &raw mut divisor,
+            &raw mut found_inf,
             message.0.as_mut_ptr(),
             message.0.len(),
         )
     };
-    message.into_result(!by.is_null())?;
-    // SAFETY: a fresh `new at::Tensor`, which nobody else will free.
-    Ok(unsafe { Tensor::from_ptr(by) })
+    message.into_result(done)?;
+    // SAFETY: each that is there is a fresh `new at::Tensor`, which nobody else will free.
+    let taken = |tensor| unsafe { Tensor::from_ptr(tensor) };
+    let found_inf = taken(found_inf);
+    let scale =
+        (!divisor.is_null()).then(|| taken(divisor)).or_else(|| Some(scale?.shallow_clone()));
+    Ok(Checked { scale, found_inf })
+}
+
+/// Counts a step in `steps`, one 32-bit value on the device, unless `found_inf` says that it changes
+/// nothing.
+///
+/// # Errors
+/// When libtorch fails.
+pub fn count_step(steps: &mut Tensor, found_inf: Option<&Tensor>) -> Result<(), TchError> {
+    let mut message = Message::new();
+    // SAFETY: the tensors are borrowed for the call, and the message has its length.
+    let done = unsafe {
+        millstream_count_step(
+            steps.as_ptr(),
+            pointer(found_inf),
+            message.0.as_mut_ptr(),
+            message.0.len(),
+        )
+    };
+    message.into_result(done)
+}
+
+/// Halves `scale` after a step that `found_inf` says was skipped, and doubles it after `interval` steps
+/// in a row that were not, which `growth` counts, one 32-bit integer.
+///
+/// # Errors
+/// When libtorch fails.
+pub fn update_scale(
+    scale: &mut Tensor,
+    growth: &mut Tensor,
+    found_inf: &Tensor,
+    interval: i64,
+) -> Result<(), TchError> {
+    let mut message = Message::new();
+    // SAFETY: the tensors are borrowed for the call, and the message has its length.
+    let done = unsafe {
+        millstream_update_scale(
+            scale.as_mut_ptr(),
+            growth.as_mut_ptr(),
+            found_inf.as_ptr(),
+            interval,
+            message.0.as_mut_ptr(),
+            message.0.len(),
+        )
+    };
+    message.into_result(done)
+}
+
+/// Moves every average by this share of the way to its value.
+///
+/// # Errors
+/// When libtorch fails.
+///
+/// # Panics
+/// When they are not as many.
+pub fn average(averages: &mut [Tensor], values: &[Tensor], share: f64) -> Result<(), TchError> {
+    assert_eq!(averages.len(), values.len(), "an average for every value");
+    let (averages, values) = (all_pointers(averages), all_pointers(values));
+    let mut message = Message::new();
+    // SAFETY: both lists have as many tensors, borrowed for the call, and the message has its length.
+    let done = unsafe {
+        millstream_average(
+            averages.as_ptr(),
+            values.as_ptr(),
+            averages.len(),
+            share,
+            message.0.as_mut_ptr(),
+            message.0.len(),
+        )
+    };
+    message.into_result(done)
 }
 
 /// A step of Adam for those parameters that are `chosen`. `steps` holds, as one 32-bit value on the
@@ -277,96 +393,10 @@ fn pointers(list: &[Tensor], chosen: &[usize]) -> Vec<*const C_tensor> {
     chosen.iter().map(|&i| list[i].as_ptr()).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tch::{Device, Kind};
-
-    fn ones(count: i64) -> Tensor {
-        Tensor::ones([count], (Kind::Float, Device::Cpu)).set_requires_grad(true)
-    }
-
-    #[test]
-    fn gradients_are_taken_once() {
-        let parameters = [ones(2), ones(3), ones(1)];
-        let loss = (&parameters[0] * 3.0).sum(Kind::Float) + parameters[2].sum(Kind::Float);
-        loss.backward();
-        let taken = take_gradients(&parameters).unwrap();
-        assert_eq!(taken[0].double_value(&[1]), 3.0);
-        assert!(!taken[1].defined(), "the loss does not depend on it");
-        assert!(!parameters[0].grad().defined());
-        assert!(!take_gradients(&parameters).unwrap()[0].defined());
-        loss_again(&parameters[0]).backward();
-        assert_eq!(parameters[0].grad().double_value(&[0]), 1.0, "nothing is added to the old one");
-    }
-
-    fn loss_again(parameter: &Tensor) -> Tensor {
-        parameter.sum(Kind::Float)
-    }
-
-    /// What a scale does to gradients of 3, 0 and 4, in memory of each kind that there is.
-    fn check_clipped(limit: f64, scale: Option<f32>, expected: [f64; 3]) {
-        let times = f64::from(scale.unwrap_or(1.0));
-        let scale = scale.map(|scale| Tensor::from_slice(&[scale]));
-        // The second kind has gaps, so that libtorch's operators have to do it.
-        let gapped = Tensor::from_slice(&[3.0f32, 9.0, 0.0, 9.0]).view([2, 2]).select(1, 0);
-        for first in [Tensor::from_slice(&[3.0f32, 0.0]), gapped] {
-            let second = Tensor::from_slice(&[4.0f32]) * times;
-            // Multiplied in place, as the result of an operator would have no gaps.
-            let first = first.shallow_clone().g_mul_scalar_(times);
-            let list = [first.shallow_clone(), Tensor::new(), second.shallow_clone()];
-            let by = clipping_scale(&list, limit, scale.as_ref()).unwrap();
-            assert_eq!((by.numel(), by.kind()), (1, Kind::Float));
-            let found =
-                [first.double_value(&[0]), first.double_value(&[1]), second.double_value(&[0])]
-                    .map(|value| value / by.double_value(&[]));
-            for (found, expected) in found.iter().zip(expected) {
-                assert!((found - expected).abs() < 1e-5, "{found} is not {expected}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_norm_of_all_together_is_limited_and_small_gradients_are_left_alone() {
-        for scale in [None, Some(1.0), Some(0.25), Some(65536.0)] {
-            check_clipped(0.5, scale, [0.3, 0.0, 0.4]);
-            check_clipped(50.0, scale, [3.0, 0.0, 4.0]);
-        }
-        let zero = [Tensor::zeros([4], (Kind::Float, Device::Cpu))];
-        assert_eq!(clipping_scale(&zero, 0.5, None).unwrap().double_value(&[]), 1.0);
-    }
-
-    #[test]
-    fn the_norm_of_many_values_is_that_of_libtorch_and_none_stays_none() {
-        for count in [1, 15, 16, 17, 4095, 4096, 4097, 100_003] {
-            let values = Tensor::arange(count, (Kind::Float, Device::Cpu)).sin();
-            let expected = values.norm().double_value(&[]) / 1e-3;
-            let found = clipping_scale(&[values], 1e-3, None).unwrap().double_value(&[]);
-            assert!((found - expected.max(1.0)).abs() < 1e-5 * found, "{count}: {found}");
-        }
-        for (value, is_expected) in
-            [(f32::NAN, f64::is_nan as fn(f64) -> bool), (f32::INFINITY, f64::is_infinite)]
-        {
-            let found = clipping_scale(&[Tensor::from_slice(&[1.0, value])], 0.5, None).unwrap();
-            assert!(is_expected(found.double_value(&[])), "{value}");
-        }
-    }
-
-    #[test]
-    fn what_has_no_gradient_is_left_alone_and_a_wrong_shape_is_an_error() {
-        let sgd_step = Sgd { rate: 0.5, momentum: 0.0, weight_decay: 0.0, nesterov: false };
-        let parameters = [ones(2), ones(2)];
-        let gradients = [Tensor::new(), Tensor::from_slice(&[1.0f32, 2.0])];
-        let lists = SgdLists { parameters: &parameters, gradients: &gradients, buffers: &[] };
-        sgd(&lists, &[0, 1], &sgd_step, Scaled::default()).unwrap();
-        assert_eq!(Vec::<f32>::try_from(parameters[0].detach()).unwrap(), [1.0, 1.0]);
-        assert_eq!(Vec::<f32>::try_from(parameters[1].detach()).unwrap(), [0.5, 0.0]);
-        let scale = Tensor::from_slice(&[2.0f32]);
-        let gradients = [Tensor::from_slice(&[1.0f32, 1.0]), Tensor::from_slice(&[1.0f32, 1.0])];
-        let lists = SgdLists { gradients: &gradients, ..lists };
-        let halved = Scaled { scale: Some(&scale), found_inf: None };
-        sgd(&lists, &[1], &sgd_step, halved).unwrap();
-        assert_eq!(Vec::<f32>::try_from(parameters[0].detach()).unwrap(), [1.0, 1.0]);
-        assert_eq!(Vec::<f32>::try_from(parameters[1].detach()).unwrap(), [0.25, -0.25]);
-    }
+fn all_pointers(list: &[Tensor]) -> Vec<*const C_tensor> {
+    list.iter().map(Tensor::as_ptr).collect()
 }
+
+#[cfg(test)]
+#[path = "fused_tests.rs"]
+mod tests;

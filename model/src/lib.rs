@@ -5,7 +5,8 @@
 //! PyTorch would give them, and a [`TensorFile`] has them on disk. An [`Architecture`] says how large a
 //! model is and builds it; [`ModelKind`] lists those of this crate, [`ModelOptions`] are the options of any
 //! of them, and one of your own implements the same two traits. [`to_torchscript`] is for programs that have nothing of ours.
-//! [`fused`] has what a step of learning needs and tch does not have.
+//! A [`Precision`] says which numbers a model computes with. [`fused`] has what a step of learning needs
+//! and tch does not have; [`Operators`] counts, for tests, what libtorch runs.
 //!
 //! [`forecasts`] makes of a model's outputs what its [`Heads`](millstream_data::Heads) stand for.
 //!
@@ -35,7 +36,9 @@ mod model;
 mod model_options;
 mod model_size;
 mod models;
+mod operators;
 mod parameters;
+mod precision;
 mod recurrent;
 mod target_column;
 mod tensor;
@@ -51,7 +54,9 @@ pub use crate::{
     model::{Architecture, Mode, Model, ModelDescription, Shape},
     model_options::ModelOptions,
     models::*,
+    operators::{Calls, Operators},
     parameters::Parameters,
+    precision::{Autocast, Precision},
     target_column::{OwnInput, TargetColumn},
     tensor::{BatchTensors, Inputs, device, usable},
     tensor_file::TensorFile,

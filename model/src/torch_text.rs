@@ -4,8 +4,13 @@
 use tch::TchError;
 
 /// How libtorch goes on after the sentence that says what is wrong.
-const AND_THEN: [&str; 4] =
-    ["Exception raised from", "frame #", "Debug info for guards", "CUDA kernel"];
+const AND_THEN: [&str; 5] = [
+    "Exception raised from",
+    "frame #",
+    "Debug info for guards",
+    "CUDA kernel",
+    "Run workload with environment variable",
+];
 
 /// Why libtorch, or the reader of tensor files, refused.
 #[must_use]

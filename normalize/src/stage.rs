@@ -92,7 +92,8 @@ impl Stage for Normalize {
             if emit.send(slot) == Flow::Stop {
                 return Ok(Flow::Stop);
             }
-            next = maker.plan().after(tag);
+            let plan = maker.plan();
+            next = plan.still_wanted(plan.after(tag));
         }
         Ok(Flow::Continue)
     }

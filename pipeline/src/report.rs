@@ -27,6 +27,10 @@ pub struct Report {
     pub samples: u64,
     /// The epoch whose weights are in `checkpoints/best`.
     pub best_epoch: Option<u32>,
+    /// The epoch after which training ended, where the validation loss no longer fell.
+    pub stopped_after: Option<u32>,
+    /// Steps that changed nothing, as a loss or a gradient was no number or too large for 16 bits.
+    pub skipped: u64,
     /// Mean loss of the last complete epoch, by the configured loss, as are those below.
     pub train_loss: Option<f64>,
     /// Validation loss before the first step.
@@ -77,6 +81,8 @@ impl Report {
             steps: found.steps,
             samples: found.samples,
             best_epoch: found.best_epoch,
+            stopped_after: found.stopped_after,
+            skipped: found.skipped,
             train_loss: found.train_loss,
             first_validation_loss: found.first_validation_loss,
             losses: found.losses,

@@ -9,7 +9,7 @@ use crate::{
     error::PredictError,
 };
 use millstream_data::{DataSchema, Scaling};
-use millstream_model::{ModelDescription, json_reason};
+use millstream_model::{ModelDescription, Precision, json_reason};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::path::Path;
@@ -28,6 +28,8 @@ pub struct Contract {
     pub scaling: Scaling,
     /// Which model, and how large.
     pub model: ModelDescription,
+    /// What it computes with, as it learned.
+    pub precision: Precision,
 }
 
 /// `schema.json`.
@@ -36,6 +38,9 @@ struct SchemaFile {
     #[serde(flatten)]
     schema: DataSchema,
     model: ModelDescription,
+    /// Files of older versions do not say; they were made with `f32`.
+    #[serde(default)]
+    precision: Precision,
 }
 
 /// Reads a checkpoint's contract. Its run may go on meanwhile.
@@ -55,7 +60,7 @@ impl Contract {
     /// They do not parse, or do not belong together.
     pub(crate) fn parse(folder: &Path, schema: &[u8], scaler: &[u8]) -> Result<Self, PredictError> {
         let (schema_path, path) = (folder.join(SCHEMA), folder.join(SCALER));
-        let SchemaFile { schema, model } = parse(&schema_path, schema)?;
+        let SchemaFile { schema, model, precision } = parse(&schema_path, schema)?;
         let scaling: Scaling = parse(&path, scaler)?;
         let found: Vec<String> = scaling.targets.iter().map(|column| column.name.clone()).collect();
         if found != schema.targets {
@@ -67,7 +72,7 @@ impl Contract {
             let (scaler, found) = (path, found.clone());
             return Err(PredictError::OtherSchema { scaler, schema: schema_path, expected, found });
         }
-        Ok(Contract { schema, scaling, model })
+        Ok(Contract { schema, scaling, model, precision })
     }
 
     /// Refuses batches that are not what the model was trained on. The fingerprint may differ:

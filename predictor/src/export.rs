@@ -26,7 +26,7 @@ use tch::Device;
 pub fn export_torchscript(checkpoint_dir: &Path) -> Result<Vec<u8>, PredictError> {
     let Files { folder, contents: [schema, scaler, bytes] } =
         checkpoint::read(checkpoint_dir, [SCHEMA, SCALER, WEIGHTS])?;
-    let Contract { schema, scaling, model } = Contract::parse(&folder, &schema, &scaler)?;
+    let Contract { schema, scaling, model, .. } = Contract::parse(&folder, &schema, &scaler)?;
     let layout = BatchLayout {
         batch_size: 1,
         lookback: schema.lookback,

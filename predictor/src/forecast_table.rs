@@ -42,7 +42,7 @@ impl ForecastTable {
     /// # Errors
     /// [`PredictError::TwoColumns`] when the names clash.
     pub(crate) fn new(contract: &Contract) -> Result<Self, PredictError> {
-        let Contract { schema, scaling, model } = contract;
+        let Contract { schema, scaling, model, .. } = contract;
         let time = match schema.time_kind {
             TimeKind::Date => DataType::Date32,
             TimeKind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
@@ -112,16 +112,11 @@ impl ForecastTable {
     }
 
     /// What is said of a target: the forecast, then the other quantiles, rising, in user units.
-    fn said(
-        &self,
-        values: &[f32],
-        target: usize,
-        meta: &BatchMeta,
-        plan: &Plan,
-    ) -> Vec<Vec<f32>> {
+    fn said(&self, values: &[f32], target: usize, meta: &BatchMeta, plan: &Plan) -> Vec<Vec<f32>> {
         let (heads, targets) = (self.heads.count(), plan.scaling.targets.len());
         let width = targets * heads;
-        let places = (0..heads).map(|head| HeadColumn { target, first: target * heads + head, width });
+        let places =
+            (0..heads).map(|head| HeadColumn { target, first: target * heads + head, width });
         if !self.heads.have_units() {
             let as_it_is = |HeadColumn { first, width, .. }| {
                 values.iter().copied().skip(first).step_by(width).collect()
@@ -204,7 +199,7 @@ mod tests {
     use super::*;
     use arrow::{array::AsArray, datatypes::Float32Type};
     use millstream_data::{BatchLayout, BatchSlot, DataSchema, Extras};
-    use millstream_model::ModelDescription;
+    use millstream_model::{ModelDescription, Precision};
     use serde_json::Value;
 
     fn check_refused(series: &str, time: &str, target: &str, expected: &str) {
@@ -216,20 +211,26 @@ mod tests {
         };
         let (kind, options) = ("lstm".into(), Value::Null);
         let model = ModelDescription { kind, options, heads: Heads::Value };
-        let contract = Contract { schema, scaling: Scaling::default(), model };
+        let precision = Precision::default();
+        let contract = Contract { schema, scaling: Scaling::default(), model, precision };
         let error = ForecastTable::new(&contract).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 
-    /// Two windows of one step: quantiles that rise, and some that a curve has brought past each other.
-    #[test]
-    fn quantiles_stand_beside_the_forecast_and_never_cross() {
-        let plan = Plan::unscaled(&["x"], &["y"], 1, 2);
-        let heads = Heads::Quantiles(vec![0.1, 0.25, 0.5, 0.9]);
+    /// What is written of windows of one step, of which `levels` are the last known values, where the model
+    /// has such heads and says `outputs`.
+    fn written(
+        heads: Heads,
+        change: impl FnOnce(&mut Plan),
+        levels: &[f32],
+        outputs: &[f32],
+    ) -> RecordBatch {
+        let mut plan = Plan::unscaled(&["x"], &["y"], 1, 2);
+        change(&mut plan);
         let model = ModelDescription { kind: "lstm".into(), options: Value::Null, heads };
-        let contract =
-            Contract { schema: plan.schema.clone(), scaling: plan.scaling.clone(), model };
-        let table = Table::new(&contract).unwrap();
+        let (schema, scaling) = (plan.schema.clone(), plan.scaling.clone());
+        let contract = Contract { schema, scaling, model, precision: Precision::default() };
+        let table = ForecastTable::new(&contract).unwrap();
         let layout = BatchLayout {
             batch_size: 2,
             lookback: 1,
@@ -239,39 +240,39 @@ mod tests {
             extras: Extras::NONE,
         };
         let mut meta = BatchSlot::on_heap(layout).meta;
-        (meta.series, meta.time) = (vec![0, 0], vec![1, 2]);
-        let rows = table.rows(&meta, &plan, &[1.0, 2.0, 3.0, 4.0, 2.5, 9.0, 2.0, 1.0]);
-        let names: Vec<&str> =
-            table.schema.fields().iter().skip(3).map(|field| field.name().as_str()).collect();
-        assert_eq!(names, ["y_forecast", "y_q0.1", "y_q0.25", "y_q0.9", "y"]);
-        let column = |name: &str| rows[name].as_primitive::<Float32Type>().values().to_vec();
-        assert_eq!(column("y_forecast"), [3.0, 2.0]);
-        assert_eq!(column("y_q0.25"), [2.0, 2.0]);
-        assert_eq!(column("y_q0.1"), [1.0, 2.0]);
-        assert_eq!(column("y_q0.9"), [4.0, 2.0]);
+        (meta.series, meta.time) = (vec![0; levels.len()], vec![1; levels.len()]);
+        meta.last_known = levels.to_vec();
+        table.rows(&meta, &plan, outputs)
+    }
+
+    fn check(rows: &RecordBatch, name: &str, expected: &[f32]) {
+        assert_eq!(rows[name].as_primitive::<Float32Type>().values(), expected, "{name}");
+    }
+
+    /// Quantiles that rise, and some that a curve has brought past each other.
+    #[test]
+    fn quantiles_stand_beside_the_forecast_and_never_cross() {
+        let heads = || Heads::Quantiles(vec![0.1, 0.25, 0.5, 0.9]);
+        let outputs = [1.0, 2.0, 3.0, 4.0, 2.5, 9.0, 2.0, 1.0];
+        let rows = written(heads(), |_| {}, &[10.0, 20.0], &outputs);
+        let schema = rows.schema();
+        let names = schema.fields().iter().skip(3).map(|field| field.name().as_str());
+        assert!(names.eq(["y_forecast", "y_q0.1", "y_q0.25", "y_q0.9", "y"]));
+        check(&rows, "y_forecast", &[3.0, 2.0]);
+        check(&rows, "y_q0.25", &[2.0, 2.0]);
+        check(&rows, "y_q0.1", &[1.0, 2.0]);
+        check(&rows, "y_q0.9", &[4.0, 2.0]);
+        let difference = |plan: &mut Plan| plan.schema.target_kind = TargetKind::Difference;
+        let rows = written(heads(), difference, &[10.0, 20.0], &outputs);
+        check(&rows, "y_forecast", &[13.0, 22.0]);
+        check(&rows, "y_q0.9", &[14.0, 22.0]);
     }
 
     #[test]
     fn scores_are_written_as_they_are() {
-        let mut plan = Plan::unscaled(&["x"], &["y"], 1, 2);
-        plan.scaling.targets[0].fit.scale = 8.0;
-        let model =
-            ModelDescription { kind: "lstm".into(), options: Value::Null, heads: Heads::Score };
-        let contract =
-            Contract { schema: plan.schema.clone(), scaling: plan.scaling.clone(), model };
-        let table = Table::new(&contract).unwrap();
-        let layout = BatchLayout {
-            batch_size: 1,
-            lookback: 1,
-            features: 1,
-            horizon: 1,
-            targets: 1,
-            extras: Extras::NONE,
-        };
-        let mut meta = BatchSlot::on_heap(layout).meta;
-        (meta.series, meta.time) = (vec![0], vec![1]);
-        let rows = table.rows(&meta, &plan, &[0.5]);
-        assert_eq!(rows["y_score"].as_primitive::<Float32Type>().value(0), 0.5);
+        let rows =
+            written(Heads::Score, |plan| plan.scaling.targets[0].fit.scale = 8.0, &[7.0], &[0.5]);
+        check(&rows, "y_score", &[0.5]);
     }
 
     #[test]

@@ -148,8 +148,9 @@ impl Predictor {
         let dimensions = if heads.count() == 1 { 3 } else { 4 };
         let labels = &sizes.map(|size| size as i64)[..dimensions];
         let model = self.model.as_ref().expect("the first batch has started the stream");
-        let outputs = model
-            .forward(&batch.inputs, Mode::Evaluate)
+        let precision = self.contract.precision;
+        let outputs = precision
+            .forward(&**model, &batch.inputs, Mode::Evaluate)
             .map_err(|source| PredictError::Forward { index: batch.batch().tag().index, source })?;
         if outputs.size() != labels {
             let (expected, found) = (labels.to_vec(), outputs.size());

@@ -10,7 +10,7 @@ use crate::{error::TrainError, state::State};
 use millstream_data::{
     Checksums, DataSchema, Scaling, partial_folder, replace_folder, restore_folder, sync_folder,
 };
-use millstream_model::{ModelDescription, TensorFile, json_reason, reason};
+use millstream_model::{ModelDescription, Precision, TensorFile, json_reason, reason};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
@@ -42,6 +42,9 @@ pub(crate) struct SchemaFile {
     #[serde(flatten)]
     pub(crate) schema: DataSchema,
     pub(crate) model: ModelDescription,
+    /// What the model computes with; it was `f32` when this was not said.
+    #[serde(default)]
+    pub(crate) precision: Precision,
 }
 
 /// What goes into a checkpoint. Tensors are on the host.

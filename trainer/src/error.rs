@@ -51,12 +51,36 @@ pub enum TrainError {
         /// The batch that should have come.
         expected: String,
     },
+    /// A loss or a gradient of a step is no number.
+    #[error(
+        "{what} at step {step} of epoch {epoch}, of {windows}; look for extreme values in the data, lower train.learning_rate, set train.clip_norm, or leave such steps out with train.nonfinite = \"skip\""
+    )]
+    NotFinite {
+        /// What is none: the training loss or a gradient.
+        what: String,
+        /// The step, which changed nothing.
+        step: u64,
+        /// The epoch.
+        epoch: u32,
+        /// Some windows of its batch, or of one of its batches.
+        windows: String,
+    },
+    /// No step of an epoch could be taken.
+    #[error(
+        "none of the {steps} steps of epoch {epoch} could be taken, as the training loss is no number; look for extreme values in the data or lower train.learning_rate"
+    )]
+    NothingLearned {
+        /// The epoch.
+        epoch: u32,
+        /// Its steps.
+        steps: u64,
+    },
     /// The loss is no longer a number.
     #[error(
         "the {part} loss is {loss} after step {step} of epoch {epoch}; lower train.learning_rate, set train.clip_norm, or look for extreme values in the data"
     )]
     Diverged {
-        /// Which loss: training or validation.
+        /// Which loss.
         part: &'static str,
         /// Steps done.
         step: u64,

@@ -1,18 +1,18 @@
 //! Learning from one batch: forward, loss, backward, clip, step.
 //!
-//! Nothing here waits for the device: the loss is added up there and read by whoever logs it.
+//! Nothing here waits for the device: losses stay there until somebody logs them.
 //! When to log, evaluate or save is decided in `run.rs`.
 
 use crate::{
-    clip::clipping_scale, dropout::batch_seed, error::TrainError, optimizers::Optimizer,
-    schedules::Rates, settings::TrainSettings,
+    average::Average, dropout::batch_seed, error::TrainError, loss_scale::Scaler,
+    optimizers::Optimizer, schedules::Rates, settings::TrainSettings, unread::Unread,
 };
 use millstream_data::{Heads, Phase, Plan, Tag};
 use millstream_model::{
-    BatchTensors, Mode, Model,
-    fused::{Scaled, take_gradients},
+    BatchTensors, Inputs, Mode, Model, ModelError,
+    fused::{Checked, Scaled, check_gradients, take_gradients},
 };
-use tch::{Device, Kind, TchError, Tensor};
+use tch::{Device, TchError, Tensor};
 
 /// The batches whose gradients make one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +52,12 @@ pub(crate) struct Learner {
     pub(crate) optimizer: Box<dyn Optimizer>,
     pub(crate) rates: Rates,
     heads: Heads,
-    /// Loss of the batches since the last step, times their windows.
-    pending: Tensor,
-    /// The same of every step since it was last read.
-    pub(crate) loss: Tensor,
+    /// `None` where losses are not scaled.
+    pub(crate) scaler: Option<Scaler>,
+    /// `None` where weights are not averaged.
+    pub(crate) average: Option<Average>,
+    /// Of the batches since somebody has read them.
+    pub(crate) unread: Unread,
 }
 
 impl Learner {
@@ -67,15 +69,19 @@ impl Learner {
         rates: Rates,
         device: Device,
     ) -> Result<Self, TrainError> {
-        let zero = || Tensor::f_zeros([1], (Kind::Double, device));
+        let (first, parameters) =
+            (settings.loss_scale.first(settings.precision), model.parameters());
+        let average =
+            (settings.ema > 0.0).then(|| Average::new(parameters, settings.ema)).transpose()?;
         Ok(Learner {
             settings: settings.clone(),
             heads: settings.heads(),
-            optimizer: settings.optimizer.listed().build(model.parameters(), settings)?,
+            optimizer: settings.optimizer.listed().build(parameters, settings)?,
+            scaler: first.map(|first| Scaler::new(first, device)).transpose()?,
+            average,
             model,
             rates,
-            pending: zero()?,
-            loss: zero()?,
+            unread: Unread::default(),
         })
     }
 
@@ -94,36 +100,78 @@ impl Learner {
         tag: Tag,
         group: Group,
     ) -> Result<(), TrainError> {
+        if let Some(average) = &mut self.average {
+            average.take_out(self.model.parameters_mut())?;
+        }
         if self.model.is_random() {
             let seed = batch_seed(self.settings.seed, tag.epoch, tag.index);
             tch::manual_seed(seed.cast_signed());
         }
-        let rows = batch.rows() as f64;
-        let outputs = self.model.forward(&batch.inputs, Mode::Train)?;
+        let outputs = self.forward(&batch.inputs, Mode::Train)?;
         let loss = self.settings.loss.of_batch(&self.heads, &outputs, batch)?;
-        // Weighted by its share of the group's windows: the sum is the gradient of one big batch,
-        // even where the last batch of an epoch is smaller.
-        loss.f_mul_scalar(rows / group.windows as f64)?.f_backward()?;
+        let rows = batch.rows();
+        // Weighted by its share of the group's windows: the sum is the gradient of one big batch, even
+        // where the last batch of an epoch is smaller.
+        let share = (rows != group.windows).then(|| rows as f64 / group.windows as f64);
+        let weighted = share.map(|share| loss.f_mul_scalar(share)).transpose()?;
+        let weighted = weighted.as_ref().unwrap_or(&loss);
+        match &self.scaler {
+            None => weighted.f_backward()?,
+            Some(scaler) => weighted.f_mul(&scaler.scale)?.f_backward()?,
+        }
         batch.finish();
-        let sum = loss.f_detach()?.f_to_kind(Kind::Double)?.f_mul_scalar(rows)?;
-        let _ = self.pending.f_add_(&sum)?;
+        let meta = batch.batch().meta();
+        self.unread.add(self.optimizer.steps() + 1, &meta.series, &meta.time, loss.f_detach()?);
         if group.ends {
             self.step()?;
         }
         Ok(())
     }
 
+    /// Forecasts in the precision of the run.
+    ///
+    /// # Errors
+    /// When the model or libtorch fails.
+    pub(crate) fn forward(&self, inputs: &Inputs, mode: Mode) -> Result<Tensor, ModelError> {
+        self.settings.precision.forward(&*self.model, inputs, mode)
+    }
+
+    /// A step that changes nothing where a loss or a gradient is no number; only the device knows.
     fn step(&mut self) -> Result<(), TchError> {
         let rate = self.rate(self.optimizer.steps());
         let parameters = &mut self.model.parameters_mut().tensors;
         let gradients = take_gradients(parameters)?;
-        let limit = self.settings.clip_norm;
-        let scale = (limit > 0.0).then(|| clipping_scale(&gradients, limit, None)).transpose()?;
-        let scaled = Scaled { scale: scale.as_ref(), found_inf: None };
+        let scale = self.scaler.as_ref().map(|scaler| &scaler.scale);
+        let Checked { scale, found_inf } =
+            check_gradients(&gradients, self.unread.pending(), self.settings.clip_norm, scale)?;
+        let scaled = Scaled { scale: scale.as_ref(), found_inf: Some(&found_inf) };
         self.optimizer.step(parameters, &gradients, rate, scaled)?;
-        let _ = self.loss.f_add_(&self.pending)?;
-        let _ = self.pending.f_zero_()?;
-        Ok(())
+        if let Some(scaler) = &mut self.scaler {
+            scaler.update(&found_inf)?;
+        }
+        if let Some(average) = &mut self.average {
+            average.update(parameters, self.optimizer.steps())?;
+        }
+        self.unread.step_taken(found_inf)
+    }
+
+    /// Gives the model the weights to forecast with.
+    ///
+    /// # Errors
+    /// When libtorch fails.
+    pub(crate) fn be_judged(&mut self) -> Result<(), ModelError> {
+        match &mut self.average {
+            None => Ok(()),
+            Some(average) => average.put_in(self.model.parameters_mut()),
+        }
+    }
+
+    /// The weights to forecast with.
+    pub(crate) fn judged(&self) -> &[Tensor] {
+        match &self.average {
+            None => &self.model.parameters().tensors,
+            Some(average) => average.tensors(),
+        }
     }
 }
 

@@ -46,8 +46,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod average;
 mod checkpoint;
-mod clip;
 mod correlation;
 mod dropout;
 mod error;
@@ -58,10 +58,13 @@ mod journal;
 mod judge;
 mod learner;
 mod listed;
+mod loss_scale;
 mod losses;
 mod metrics;
+mod nonfinite;
 mod optimizers;
 mod pass;
+mod precision_check;
 mod quantile_figures;
 mod readback;
 mod report;
@@ -76,11 +79,14 @@ mod settings;
 mod state;
 mod trainer;
 mod unchanged;
+mod unread;
 
 pub use crate::{
     error::TrainError,
+    loss_scale::LossScale,
     losses::Loss,
     metrics::{Figures, Metrics, StepMetrics},
+    nonfinite::Nonfinite,
     optimizers::OptimizerKind,
     quantile_figures::QuantileMetrics,
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},

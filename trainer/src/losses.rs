@@ -56,6 +56,15 @@ pub(crate) trait MeanLoss {
     /// When libtorch fails.
     fn mean(&self, outputs: &Tensor, came: &Outcomes<'_>) -> Result<Tensor, TchError>;
 
+    /// Checks what only an epoch can tell, by its mean loss.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] when nothing can be learned from these windows.
+    fn check_epoch(&self, mean: f64) -> Result<(), TrainError> {
+        let _ = mean;
+        Ok(())
+    }
+
     /// The loss of a whole pass with these figures, where that is not the mean over its windows.
     fn of_pass(&self, figures: &Metrics) -> Option<f64> {
         let _ = figures;

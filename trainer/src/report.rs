@@ -48,6 +48,13 @@ pub enum Progress {
         /// Mean validation loss; `None` when there is no validation part.
         validation_loss: Option<f64>,
     },
+    /// Training ends before its last epoch, as the validation loss no longer falls.
+    StoppedEarly {
+        /// The epoch that was the last.
+        epoch: u32,
+        /// The one with the lowest validation loss.
+        best_epoch: u32,
+    },
     /// The test windows begin, with the best weights.
     Testing,
 }
@@ -59,12 +66,16 @@ pub struct LogLine {
     pub step: u64,
     /// The epoch, from 1.
     pub epoch: u32,
-    /// Mean training loss since the last line.
+    /// Mean training loss since the last line; no number where every batch was lost.
     pub loss: f64,
     /// Learning rate of the last step.
     pub learning_rate: f64,
     /// Training windows per second since the last line, waiting included.
     pub samples_per_s: f64,
+    /// Steps since the last line that changed nothing, as a loss or a gradient was no number or too
+    /// large for 16 bits.
+    #[serde(default)]
+    pub skipped: u64,
 }
 
 /// The losses of one epoch.
@@ -119,6 +130,10 @@ pub struct TrainReport {
     pub baseline: Baseline,
     /// The epoch whose weights are in `checkpoints/best`.
     pub best_epoch: Option<u32>,
+    /// The epoch after which training ended, where the validation loss no longer fell.
+    pub stopped_after: Option<u32>,
+    /// Steps that changed nothing, as a loss or a gradient was no number or too large for 16 bits.
+    pub skipped: u64,
     /// Training windows seen.
     pub samples: u64,
     /// Seconds spent in training steps.

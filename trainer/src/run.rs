@@ -10,17 +10,29 @@ use crate::{
     event_file::{EventFile, epoch_figures, figures},
     histogram::histograms,
     journal::{EpochLine, Journal},
-    learner::{Group, Learner},
+    learner::{Group, Learner, steps_per_epoch},
+    loss_scale,
+    nonfinite::{self, Nonfinite},
     pass::{Pass, PassResult},
     readback::Readback,
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
     settings::TrainSettings,
-    state::{History, Scheduler, State, StreamShape},
+    state::{History, LossSum, Scheduler, State, StreamShape},
+    unread::Found,
 };
 use millstream_data::{DeviceBatch, Phase, Plan, Tag};
 use millstream_model::{BatchTensors, Mode, ModelDescription, device};
+use millstream_stage::Warnings;
 use std::{sync::Arc, time::Instant};
-use tch::Tensor;
+use tch::{TchError, Tensor};
+
+/// So many times a person is told which windows were skipped.
+const TOLD: u32 = 5;
+
+/// What the raw weights are called in `optimizer.safetensors`, where the model has averages.
+pub(crate) fn raw_names(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| format!("raw.{name}")).collect()
+}
 
 /// Who wants to know how the run goes.
 pub(crate) type Observer = dyn FnMut(&Progress);
@@ -44,12 +56,13 @@ pub(crate) struct Run {
     pub(crate) best_validation: Option<f64>,
     pub(crate) best: Option<Vec<Tensor>>,
     pub(crate) readback: Readback,
-    /// Windows whose loss is still on the device.
-    pub(crate) unread: u64,
     pub(crate) last_log: Instant,
     pub(crate) validation: Option<Pass>,
     pub(crate) testing: Option<Pass>,
     pub(crate) test: Option<PassResult>,
+    pub(crate) warnings: Warnings,
+    /// How often a person was told of windows that were skipped.
+    pub(crate) told: u32,
 }
 
 impl Run {
@@ -60,6 +73,10 @@ impl Run {
         observe: &mut Observer,
     ) -> Result<(), TrainError> {
         let tag = batch.tag();
+        if self.history.stopped_after.is_some() && tag.phase != Phase::Test {
+            // Made before normalize knew.
+            return Ok(());
+        }
         if self.expected != Some(tag) {
             let expected = described(self.expected);
             return Err(TrainError::OutOfOrder { expected, found: tag.to_string() });
@@ -116,7 +133,6 @@ impl Run {
         drop(batch);
         if group.ends {
             self.done = tag.index + 1;
-            self.unread += group.windows;
             self.history.samples += group.windows;
             let (step, steps_total) =
                 (self.learner.optimizer.steps(), self.learner.rates.steps_total);
@@ -127,23 +143,24 @@ impl Run {
             }
         }
         if self.plan.is_last(tag) {
-            self.read_loss()?;
+            self.read_losses()?;
         }
         self.history.train_seconds += clock.elapsed().as_secs_f64();
         Ok(())
     }
 
     fn log(&mut self, step: u64, observe: &mut Observer) -> Result<(), TrainError> {
-        self.read_loss()?;
+        self.read_losses()?;
         let seconds = self.last_log.elapsed().as_secs_f64();
         self.last_log = Instant::now();
-        let samples = self.history.since_log.samples;
+        let LossSum { samples, skipped, .. } = self.history.since_log;
         let line = LogLine {
             step,
             epoch: self.epoch,
             loss: self.history.since_log.take_mean(),
             learning_rate: self.learner.rate(step - 1),
             samples_per_s: samples as f64 / seconds,
+            skipped,
         };
         self.journal.append(&line)?;
         self.events.add(step, figures("train", &line))?;
@@ -151,24 +168,75 @@ impl Run {
         Ok(())
     }
 
-    /// Reads the loss of the steps since the last read. Waits for the device.
-    fn read_loss(&mut self) -> Result<(), TrainError> {
-        let samples = std::mem::take(&mut self.unread);
-        if samples == 0 {
-            return Ok(());
+    /// Reads what was found of the steps since the last read. Waits for the device.
+    fn read_losses(&mut self) -> Result<(), TrainError> {
+        let found = self.learner.unread.read(&mut self.readback)?;
+        // Too large for 16 bits is no fault of the data.
+        let may_overflow = self.learner.scaler.is_some();
+        let mut lost: Option<(u64, &Found)> = None;
+        for step in found.chunk_by(|a, b| a.step == b.step) {
+            let no_number = step.iter().find(|batch| !batch.loss.is_finite());
+            let at_fault =
+                no_number.or(step.first().filter(|batch| batch.skipped && !may_overflow));
+            match (at_fault, self.settings.nonfinite) {
+                (Some(batch), Nonfinite::Stop) => return Err(self.not_finite(batch)),
+                (Some(batch), Nonfinite::Skip) => {
+                    let (count, first) = lost.unwrap_or((0, batch));
+                    lost = Some((count + 1, first));
+                }
+                (None, _) => {}
+            }
+            let History { this_epoch, since_log, skipped, .. } = &mut self.history;
+            if step[0].skipped {
+                for count in [&mut this_epoch.skipped, &mut since_log.skipped, skipped] {
+                    *count += 1;
+                }
+            }
+            for batch in step.iter().filter(|batch| batch.loss.is_finite()) {
+                this_epoch.add(batch.loss, batch.windows);
+                since_log.add(batch.loss, batch.windows);
+            }
         }
-        let sum = self.readback.numbers(&self.learner.loss)?[0];
-        let _ = self.learner.loss.f_zero_()?;
-        if !sum.is_finite() {
-            return Err(self.diverged("training", sum));
+        if let Some((count, first)) = lost.filter(|_| self.told < TOLD) {
+            self.told += 1;
+            let Found { step, .. } = first;
+            let (what, windows) = (nonfinite::what(first), self.name(first));
+            let epoch = self.epoch;
+            self.warnings.warn(format!(
+                "{count} steps were skipped, the first of them step {step} of epoch {epoch}, as {what}, of {windows}"
+            ));
         }
-        self.history.this_epoch.add(sum, samples);
-        self.history.since_log.add(sum, samples);
         Ok(())
+    }
+
+    fn not_finite(&self, batch: &Found) -> TrainError {
+        let (what, windows) = (nonfinite::what(batch), self.name(batch));
+        TrainError::NotFinite { what, step: batch.step, epoch: self.epoch, windows }
+    }
+
+    /// Some windows of a batch that was read last.
+    fn name(&self, batch: &Found) -> String {
+        nonfinite::windows(&self.plan, batch, self.learner.unread.windows())
     }
 
     fn diverged(&self, part: &'static str, loss: f64) -> TrainError {
         TrainError::Diverged { part, step: self.learner.optimizer.steps(), epoch: self.epoch, loss }
+    }
+
+    /// The mean loss of the epoch that is over, if there is one.
+    fn take_epoch_loss(&mut self) -> Result<f64, TrainError> {
+        let (epoch, LossSum { samples, skipped, .. }) = (self.epoch, self.history.this_epoch);
+        let steps = steps_per_epoch(&self.plan, self.settings.accumulate.get());
+        if samples == 0 {
+            return Err(TrainError::NothingLearned { epoch, steps });
+        }
+        let precision = self.settings.precision;
+        if self.learner.scaler.is_some() && skipped > steps / 10 {
+            self.warnings.warn(format!(
+                "{skipped} of {steps} steps of epoch {epoch} were skipped, as their gradients were not finite in {precision}; lower train.loss_scale, or compute in bf16 or f32 (train.precision)"
+            ));
+        }
+        Ok(self.history.this_epoch.take_mean())
     }
 
     /// Adds a batch to the validation pass; at its end, what it found.
@@ -183,6 +251,7 @@ impl Run {
             Some(pass) => pass,
             None => Pass::new(&self.plan, windows, place, &self.settings)?,
         };
+        self.learner.be_judged()?;
         let pass = self.validation.insert(pass);
         // The naive forecasts do not change with the epochs.
         let baselines = tag.epoch == 0;
@@ -243,7 +312,8 @@ impl Run {
         observe: &mut Observer,
     ) -> Result<(), TrainError> {
         let epoch = self.epoch;
-        let train_loss = self.history.this_epoch.take_mean();
+        let train_loss = self.take_epoch_loss()?;
+        self.settings.loss.listed().check_epoch(train_loss)?;
         let validation_loss = match &found {
             None => None,
             Some(found) => Some(found.loss.ok_or_else(|| self.diverged("validation", f64::NAN))?),
@@ -260,14 +330,15 @@ impl Run {
             self.best_validation = validation_loss;
             self.history.best_epoch = Some(epoch);
             self.history.validation = found.map(|found| found.model);
-            let parameters = self.learner.model.parameters();
-            self.best = Some(parameters.snapshot()?);
+            self.best = Some(snapshot(self.learner.judged())?);
         }
         let train_loss = Some(train_loss);
         let line = EpochLine { epoch, train_loss, validation_loss, validation };
         self.journal.append(&line)?;
         self.show_epoch(&line)?;
-        (self.epoch, self.done) = (epoch + 1, 0);
+        let stop = self.stops_early(epoch);
+        (self.epoch, self.done) = (if stop.is_some() { self.plan.epochs } else { epoch } + 1, 0);
+        self.history.stopped_after = stop.map(|_| epoch);
         // Best first: a crash in between leaves a `last` that will redo this epoch and find it
         // best again, never a `last` that believes in a best that is not there.
         let order = if improved {
@@ -277,7 +348,20 @@ impl Run {
         };
         self.save(order)?;
         observe(&line.done());
+        if let Some(best_epoch) = stop {
+            self.plan.end_training();
+            self.expected = self.plan.test();
+            observe(&Progress::StoppedEarly { epoch, best_epoch });
+        }
         Ok(())
+    }
+
+    /// The best epoch, where the validation loss has not fallen since for so long that this one is the
+    /// last.
+    fn stops_early(&self, epoch: u32) -> Option<u32> {
+        let (patience, best) = (self.settings.early_stop, self.history.best_epoch?);
+        let is_over = patience > 0 && epoch - best >= patience && epoch < self.plan.epochs;
+        is_over.then_some(best)
     }
 
     /// Shows TensorBoard what an epoch has brought.
@@ -288,7 +372,7 @@ impl Run {
             return Ok(());
         }
         let parameters = self.learner.model.parameters();
-        let weights = self.readback.tensors(&parameters.tensors)?;
+        let weights = self.readback.tensors(self.learner.judged())?;
         self.events.add(step, histograms(&parameters.names, &weights)?)
     }
 
@@ -296,16 +380,28 @@ impl Run {
     fn save(&mut self, order: &[CheckpointKind]) -> Result<(), TrainError> {
         self.events.sync()?;
         self.journal.sync()?;
-        let parameters = self.learner.model.parameters();
-        let mut tensors: Vec<Tensor> =
-            parameters.tensors.iter().map(Tensor::shallow_clone).collect();
-        tensors.extend(self.learner.optimizer.state());
+        let Learner { model, optimizer, average, scaler, .. } = &self.learner;
+        let names = &model.parameters().names;
+        let mut optimizer_names = optimizer.state_names(names);
+        let clones = |tensors: &[Tensor]| -> Vec<Tensor> {
+            tensors.iter().map(Tensor::shallow_clone).collect()
+        };
+        let mut tensors = clones(self.learner.judged());
+        tensors.extend(optimizer.state());
+        if let Some(scaler) = scaler {
+            optimizer_names.extend(loss_scale::STATE.map(str::to_owned));
+            tensors.extend(scaler.state());
+        }
+        if let Some(average) = average {
+            optimizer_names.extend(raw_names(names));
+            tensors.extend(clones(average.raw(model.parameters())));
+        }
         let host = self.readback.tensors(&tensors)?;
-        let (weights, optimizer) = host.split_at(parameters.tensors.len());
+        let (weights, optimizer) = host.split_at(names.len());
         let contents = Contents {
-            names: &parameters.names,
+            names,
             weights,
-            optimizer_names: &self.learner.optimizer.state_names(&parameters.names),
+            optimizer_names: &optimizer_names,
             optimizer,
             state: &self.state(),
             schema: &self.schema(),
@@ -335,7 +431,8 @@ impl Run {
     }
 
     fn schema(&self) -> SchemaFile {
-        SchemaFile { schema: self.plan.schema.clone(), model: self.model.clone() }
+        let (schema, model) = (self.plan.schema.clone(), self.model.clone());
+        SchemaFile { schema, model, precision: self.settings.precision }
     }
 
     /// The whole stream came.
@@ -360,7 +457,7 @@ impl Run {
             // may hold the best weights by now instead of the last.
             return Ok(());
         }
-        self.read_loss()?;
+        self.read_losses()?;
         self.save(&[CheckpointKind::Last])
     }
 
@@ -388,6 +485,8 @@ pub(crate) fn report(history: History, steps: u64) -> TrainReport {
         test: None,
         baseline: Baseline::default(),
         best_epoch: history.best_epoch,
+        stopped_after: history.stopped_after,
+        skipped: history.skipped,
         samples: history.samples,
         train_seconds: history.train_seconds,
         losses: history.losses,
@@ -400,11 +499,22 @@ fn described(expected: Option<Tag>) -> String {
     expected.map_or_else(|| "the end of the stream".to_owned(), |tag| tag.to_string())
 }
 
+/// Copies of these weights.
+fn snapshot(weights: &[Tensor]) -> Result<Vec<Tensor>, TchError> {
+    let _guard = tch::no_grad_guard();
+    let copy = |tensor: &Tensor| {
+        let mut copy = tensor.f_detach()?.f_empty_like()?;
+        copy.f_copy_(tensor)?;
+        Ok(copy)
+    };
+    weights.iter().map(copy).collect()
+}
+
 /// Adds the forecasts of a batch to a pass.
 fn forecast(learner: &Learner, batch: &BatchTensors, pass: &mut Pass) -> Result<(), TrainError> {
     let _span = tracing::trace_span!("evaluate").entered();
     let _guard = tch::no_grad_guard();
-    let outputs = learner.model.forward(&batch.inputs, Mode::Evaluate)?;
+    let outputs = learner.forward(&batch.inputs, Mode::Evaluate)?;
     pass.add(batch, &outputs)?;
     batch.finish();
     Ok(())

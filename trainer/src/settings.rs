@@ -3,11 +3,11 @@
 //! Where a value comes from (file, environment, command line) is not known here.
 
 use crate::{
-    error::TrainError, learner::steps_per_epoch, losses::Loss, optimizers::OptimizerKind,
-    schedules::Schedule,
+    error::TrainError, learner::steps_per_epoch, loss_scale::LossScale, losses::Loss,
+    nonfinite::Nonfinite, optimizers::OptimizerKind, schedules::Schedule,
 };
-use millstream_data::{ForecastColumns, Heads, Padding, Plan, available_memory};
-use millstream_model::{Architecture, ModelError, ModelKind, ModelOptions, Shape};
+use millstream_data::{ForecastColumns, Heads, Padding, Phase, Plan, available_memory};
+use millstream_model::{Architecture, ModelError, ModelKind, ModelOptions, Precision, Shape};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
@@ -56,6 +56,17 @@ pub struct TrainSettings {
     pub clip_norm: f64,
     /// Batches whose gradients make one step; 1 by default.
     pub accumulate: NonZeroU32,
+    /// Which numbers the model computes with, to learn and to forecast; `f32` by default.
+    pub precision: Precision,
+    /// What the loss is multiplied by before its gradients are taken; `auto` by default.
+    pub loss_scale: LossScale,
+    /// What becomes of a step whose loss or gradients are no numbers; `stop` by default.
+    pub nonfinite: Nonfinite,
+    /// How much of itself the average of the weights keeps in a step, below 1; 0, for no average, by
+    /// default.
+    pub ema: f64,
+    /// Epochs without a lower validation loss after which training ends; 0, for never, by default.
+    pub early_stop: u32,
     /// Seed of the initial weights, dropout and (in normalize) the order of windows; 42 by default.
     pub seed: u64,
     /// Steps between log lines; 100 by default.
@@ -92,6 +103,11 @@ impl Default for TrainSettings {
             quantiles: vec![0.1, 0.5, 0.9],
             clip_norm: 0.5,
             accumulate: NonZeroU32::MIN,
+            precision: Precision::default(),
+            loss_scale: LossScale::default(),
+            nonfinite: Nonfinite::default(),
+            ema: 0.0,
+            early_stop: 0,
             seed: 42,
             log_every: const { NonZeroU64::new(100).expect("a default is not zero") },
             histograms: false,
@@ -119,6 +135,9 @@ impl TrainSettings {
             not_negative(norm),
             "a number not below 0 (0 = no clipping)",
         )?;
+        self.loss_scale.check()?;
+        let ema = self.ema;
+        require("train.ema", &ema, (0.0..1.0).contains(&ema), "at least 0 and below 1")?;
         let model = self.architecture()?;
         model.check()?;
         // Of one value a row and a batch of one, as long as the data is not known.
@@ -175,6 +194,9 @@ impl TrainSettings {
             let crossed = plan.scaling.targets.first().map(|target| target.cross_section);
             ForecastColumns::of(&plan.schema, crossed.unwrap_or_default(), &heads)?;
         }
+        let judged = self.early_stop == 0 || plan.batches(Phase::Validation) > 0;
+        let expected = "0 where there are no validation windows (split.validation)";
+        require("train.early_stop", &self.early_stop, judged, expected)?;
         // A batch is weighted by its share of the group's windows, which must be known when the
         // first of them comes; with batches of any size it is not.
         let usable = !plan.by_time || self.accumulate.get() == 1;

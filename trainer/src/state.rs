@@ -123,6 +123,12 @@ pub(crate) struct History {
     pub(crate) this_epoch: LossSum,
     /// Loss since the last log line.
     pub(crate) since_log: LossSum,
+    /// Steps that changed nothing.
+    #[serde(default)]
+    pub(crate) skipped: u64,
+    /// The epoch after which training ended early.
+    #[serde(default)]
+    pub(crate) stopped_after: Option<u32>,
 }
 
 /// A loss summed over windows, to be averaged.
@@ -130,17 +136,21 @@ pub(crate) struct History {
 pub(crate) struct LossSum {
     pub(crate) sum: f64,
     pub(crate) samples: u64,
+    /// Steps that changed nothing.
+    #[serde(default)]
+    pub(crate) skipped: u64,
 }
 
 impl LossSum {
-    pub(crate) fn add(&mut self, sum: f64, samples: u64) {
-        self.sum += sum;
+    /// Adds the mean loss of so many windows.
+    pub(crate) fn add(&mut self, mean: f64, samples: u64) {
+        self.sum += mean * samples as f64;
         self.samples += samples;
     }
 
     /// The mean, and a fresh start.
     pub(crate) fn take_mean(&mut self) -> f64 {
-        let LossSum { sum, samples } = std::mem::take(self);
+        let LossSum { sum, samples, .. } = std::mem::take(self);
         sum / samples as f64
     }
 }

@@ -10,7 +10,9 @@ use crate::{
     event_messages::Value,
     journal::{self, EpochLine, Journal, Resumed},
     learner::{Learner, steps_per_epoch},
+    loss_scale,
     optimizers::STEPS,
+    precision_check,
     readback::Readback,
     report::{Progress, TrainReport},
     run::{self, Observer, Run},
@@ -214,6 +216,8 @@ impl Trainer {
             architecture.check_room(&shape, available)?;
         }
         let model = architecture.build(&shape, settings.seed, place)?;
+        let (precision, name) = (settings.precision, architecture.name());
+        precision_check::check(precision, &*model, name, &batch.layout(), place)?;
         let per_epoch = steps_per_epoch(&plan, settings.accumulate.get());
         let steps_total = per_epoch.saturating_mul(plan.epochs.into());
         let rates = Rates::new(&settings, per_epoch, steps_total);
@@ -243,11 +247,12 @@ impl Trainer {
             best_validation: None,
             best: None,
             readback: Readback::default(),
-            unread: 0,
             last_log: Instant::now(),
             validation: None,
             testing: None,
             test: None,
+            warnings: self.warnings.clone(),
+            told: 0,
             plan: Arc::clone(&plan),
             model: ModelDescription::of(&*architecture).with_heads(heads),
             settings,
@@ -277,16 +282,27 @@ impl Saved {
     fn put_into(mut self, run: &mut Run) -> Result<(), TrainError> {
         self.check_data(run)?;
         let State { step, epoch, position, best_validation, history, .. } = self.state;
-        let parameters = run.learner.model.parameters_mut();
+        let Learner { model, optimizer, average, scaler, .. } = &mut run.learner;
+        let parameters = model.parameters_mut();
         if let Some(mut best) = self.best {
             parameters.load(&mut best)?;
             run.best = Some(parameters.snapshot()?);
         }
         parameters.load(&mut self.weights)?;
-        let names = run.learner.optimizer.state_names(&parameters.names);
-        let optimizer = &mut run.learner.optimizer;
+        if let Some(average) = average {
+            // What is kept as the model is the average.
+            average.restore(&parameters.tensors)?;
+            let raw =
+                self.optimizer.take(&run::raw_names(&parameters.names), &parameters.tensors)?;
+            parameters.restore(&raw)?;
+        }
+        let names = optimizer.state_names(&parameters.names);
         self.optimizer.fill_in(STEPS, Tensor::f_from_slice(&[step as f32])?);
         optimizer.restore(&self.optimizer.take(&names, &optimizer.state())?, step)?;
+        if let Some(scaler) = scaler {
+            let names = loss_scale::STATE.map(str::to_owned);
+            scaler.restore(&self.optimizer.take(&names, &scaler.state())?)?;
+        }
         (run.epoch, run.done) = (epoch, position);
         run.expected = run.plan.resumed(epoch, position);
         (run.history, run.best_validation) = (history, best_validation);

@@ -157,7 +157,10 @@ mod tests {
 
     #[test]
     fn every_setting_that_changes_weights_is_compared() {
-        use crate::{losses::Loss, schedules::Schedule};
+        use crate::{
+            loss_scale::LossScale, losses::Loss, nonfinite::Nonfinite, schedules::Schedule,
+        };
+        use millstream_model::Precision;
         check_setting(|s| s.epochs = 6, "train.epochs was 5 and is now 6");
         check_setting(|s| s.learning_rate = 0.1, "train.learning_rate was 0.001 and is now 0.1");
         let constant = "train.schedule was \"cosine\" and is now \"constant\"";
@@ -177,6 +180,14 @@ mod tests {
         check_setting(|s| s.clip_norm = 1.0, "train.clip_norm was 0.5 and is now 1.0");
         let four = 4.try_into().unwrap();
         check_setting(|s| s.batch_size = four, "train.batch_size was 256 and is now 4");
+        let bf16 = "train.precision was \"f32\" and is now \"bf16\"";
+        check_setting(|s| s.precision = Precision::Bf16, bf16);
+        let scale = "train.loss_scale was \"auto\" and is now 8.0";
+        check_setting(|s| s.loss_scale = LossScale::From(8.0), scale);
+        let skip = "train.nonfinite was \"stop\" and is now \"skip\"";
+        check_setting(|s| s.nonfinite = Nonfinite::Skip, skip);
+        check_setting(|s| s.ema = 0.5, "train.ema was 0.0 and is now 0.5");
+        check_setting(|s| s.early_stop = 3, "train.early_stop was 0 and is now 3");
         let two = 2.try_into().unwrap();
         check_setting(|s| s.accumulate = two, "train.accumulate was 1 and is now 2");
         check_setting(|s| s.seed = 7, "train.seed was 42 and is now 7");

@@ -7,7 +7,9 @@
 use super::{Origin, Settings, SettingsError, at, fit};
 use millstream_data::{Reference, TargetKind};
 use millstream_loader::SourceKind;
+use millstream_model::Precision;
 use millstream_normalize::{ScaleMethod, ShortSeries, SplitBy, WindowOrder};
+use millstream_trainer::LossScale;
 
 /// When a setting does nothing.
 struct Rule {
@@ -44,6 +46,8 @@ const RULES: &[Rule] = &[
     rule("train.decay_all", |s| s.train.decay() == 0.0, "train.weight_decay above 0"),
     rule("train.momentum", |s| !s.train.optimizer.reads("momentum"), SGD),
     rule("train.nesterov", no_momentum, MOMENTUM),
+    rule("train.loss_scale", no_loss_scale, F16),
+    rule("train.early_stop", never_stops, EPOCHS),
     rule("train.step_epochs", |s| !s.train.schedule.reads("step_epochs"), STEP),
     rule("train.patience", |s| !s.train.schedule.reads("patience"), PLATEAU),
     rule("train.rate_factor", |s| !s.train.schedule.reads("rate_factor"), LOWERED),
@@ -57,6 +61,8 @@ const DIRECTION: &str = r#"target.kind = "direction""#;
 const NOT_BY_TIME: &str = r#"window.order = "global", "shards" or "none""#;
 const SGD: &str = r#"train.optimizer = "sgd""#;
 const MOMENTUM: &str = r#"train.optimizer = "sgd" with train.momentum above 0"#;
+const F16: &str = r#"train.precision = "f16", whose losses alone are scaled by themselves"#;
+const EPOCHS: &str = "train.epochs above it by 2, so that there are epochs to leave out";
 const STEP: &str = r#"train.schedule = "step""#;
 const PLATEAU: &str = r#"train.schedule = "plateau""#;
 const LOWERED: &str = r#"train.schedule = "step" or "plateau""#;
@@ -81,6 +87,15 @@ fn no_segments(settings: &Settings) -> bool {
 
 fn no_weight_decay(settings: &Settings) -> bool {
     !settings.train.optimizer.reads("weight_decay")
+}
+
+fn no_loss_scale(Settings { train, .. }: &Settings) -> bool {
+    train.loss_scale == LossScale::None && train.precision != Precision::F16
+}
+
+/// The first epoch is better than none, so the earliest to stop after is one more than `early_stop`.
+fn never_stops(Settings { train, .. }: &Settings) -> bool {
+    train.early_stop > 0 && train.early_stop.saturating_add(1) >= train.epochs
 }
 
 fn no_momentum(Settings { train, .. }: &Settings) -> bool {

@@ -55,6 +55,7 @@ const POSTGRES: &[&str] = &["source.kind=postgres", "source.table=t"];
 const TRANSFORMER: &[&str] = &["train.model=transformer"];
 const SEGMENTS: &[&str] =
     &["train.model=transformer", "window.segment=sector", "train.model_options.segments=4"];
+const NONFINITE: &str = "differs where a number is none: trainer/tests/it/nonfinite.rs";
 const CHECKPOINT: &str = "changes memory and time, not results: model/tests/checkpoint_memory.rs";
 const TWO_TARGETS: &str = r#"target.columns=["close", "ret"]"#;
 const SERVER: &str = "needs a server: loader/tests/loader reads tables and queries with it";
@@ -150,6 +151,11 @@ const WALK: &[(&str, &[&str], Seen)] = &[
     ("train.quantiles", &["train.loss=quantile"], Other("[0.2, 0.5]")),
     ("train.clip_norm", &[], Other("0.01")),
     ("train.accumulate", &[], Other("2")),
+    ("train.precision", &[], Other("bf16")),
+    ("train.loss_scale", &["train.precision=bf16"], Other("1e38")),
+    ("train.nonfinite", &[], Elsewhere(NONFINITE)),
+    ("train.ema", &[], Other("0.9")),
+    ("train.early_stop", PLATEAU, Other("1")),
     ("train.seed", &[], Other("1")),
     ("train.log_every", &[], Other("2")),
     ("train.histograms", &[], Other("true")),

@@ -138,6 +138,11 @@ const VALUES: &[(&str, &[&str])] = &[
     ("train.quantiles", &["[0.25, 0.5]", "[0.5]", "[0.01, 0.5, 0.99]", "[0.9, 0.1]", "[]"]),
     ("train.clip_norm", &["0", "1e-30", "1e300", "-1"]),
     ("train.accumulate", &["2", "4096"]),
+    ("train.precision", &[r#""bf16""#, r#""f16""#, r#""f32""#, r#""f8""#]),
+    ("train.loss_scale", &["1024", "1e38", "1e-30", "0", "1e39", r#""none""#, r#""x""#]),
+    ("train.nonfinite", &[r#""skip""#, r#""stop""#]),
+    ("train.ema", &["0.9", "0.999999", "1", "-1"]),
+    ("train.early_stop", &["1", "4096"]),
     ("train.seed", &["0", "9223372036854775807"]),
     ("train.log_every", &["1", "4096"]),
     ("train.histograms", &["true", "false"]),
@@ -188,7 +193,8 @@ const ODD_LINES: &[&str] =
 /// What `predict --from` may be given.
 const FROM: &[&str] = &["2020-03-10", "1900-01-01", "2050-01-01", "60", "", "x"];
 /// What may still end with exit code 1: it depends on the numbers, not on how they were given.
-const OTHER_REASONS: &[&str] = &["the training loss is", "the validation loss is"];
+const OTHER_REASONS: &[&str] =
+    &["the training loss is", "a gradient is not finite", "the validation loss is"];
 
 /// One case: a settings file, variables and flags.
 #[derive(Debug)]

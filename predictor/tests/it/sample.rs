@@ -6,7 +6,7 @@ use millstream_data::{
     Padding, PanelSchema, Phase, Plan, Scaling, SeriesFits, Tag, TimeKind,
 };
 use millstream_model::{
-    Architecture, Inputs, Mode, Model, ModelDescription, ModelError, Parameters, Shape,
+    Architecture, Inputs, Mode, Model, ModelDescription, ModelError, Parameters, Precision, Shape,
 };
 use millstream_predictor::{Contract, Output, Predictor};
 use millstream_stage::{Ending, Pool, Sink};
@@ -31,6 +31,7 @@ pub(crate) const DAY: i64 = 86_400_000_000;
 pub(crate) fn contract(series: Option<&str>, time_kind: TimeKind) -> Contract {
     let column = |name: &str, offset, scale| ColumnScaling::affine(name, offset, scale, offset);
     Contract {
+        precision: Precision::default(),
         schema: DataSchema {
             series_column: series.map(Into::into),
             time_column: "day".into(),

@@ -7,7 +7,7 @@ use crate::{
     workload::Work,
 };
 use millstream_stage::{Ending, Sink as _};
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 use tch::Tensor;
 
 /// What an epoch took, and what it left.
@@ -63,13 +63,17 @@ fn first_weights(work: &Work) -> Result<Vec<(String, Tensor)>, Failure> {
     let mut trainer = ours::trainer(work, settings, folder.path())?;
     ours::feed(&mut trainer, work.batch(0))?;
     trainer.finish(Ending::Interrupted)?;
-    read_weights(folder.path())
+    read_weights(work, folder.path())
 }
 
-/// The last weights of a run, the recurrent ones in the order libtorch wants and then the head's.
-pub(crate) fn read_weights(run: &Path) -> Result<Vec<(String, Tensor)>, Failure> {
-    let mut weights = Tensor::read_safetensors(run.join("checkpoints/last/model.safetensors"))?;
-    let order = ["weight_ih", "weight_hh", "bias_ih", "bias_hh", "head.weight", "head.bias"];
-    weights.sort_by_key(|(name, _)| order.iter().position(|part| name.contains(part)));
-    Ok(weights)
+/// The last weights of a run, in the order of the model's own.
+pub(crate) fn read_weights(work: &Work, run: &Path) -> Result<Vec<(String, Tensor)>, Failure> {
+    let path = run.join("checkpoints/last/model.safetensors");
+    let mut weights: BTreeMap<String, Tensor> =
+        Tensor::read_safetensors(path)?.into_iter().collect();
+    let take = |name: String| {
+        let tensor = weights.remove(&name).ok_or_else(|| format!("there is no {name}"))?;
+        Ok((name, tensor))
+    };
+    work.weight_names()?.into_iter().map(take).collect()
 }

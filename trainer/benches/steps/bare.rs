@@ -10,31 +10,24 @@ use crate::{
         Failure,
         sample::{Clock, Whose},
     },
-    workload::{Network, Work},
+    networks::Network,
+    workload::Work,
 };
 use millstream_model::fused::{self, AdamLists, Scaled};
 use std::f64::consts::PI;
 use tch::{Device, Kind, Reduction, Tensor};
 
-/// Learns the epoch from these weights: the recurrent ones, then the head's two.
+/// Learns the epoch from these weights.
 pub(crate) fn run(work: &Work, first: &[(String, Tensor)]) -> Result<Run, Failure> {
     let copy = |(_, value): &(String, Tensor)| value.copy().set_requires_grad(true);
     let weights: Vec<Tensor> = first.iter().map(copy).collect();
     let settings = &work.settings;
     let mut optimizer = AdamW::new(&weights, settings.decay());
-    let states = states(work);
+    let network = Network::new(work);
     let mut losses = Vec::with_capacity(work.steps() as usize);
     let mut step = |index: u64| -> Result<(), Failure> {
         let (inputs, targets) = work.tensors(index);
-        let (recurrent, head) = weights.split_at(weights.len() - 2);
-        let seen = match work.kind.network() {
-            Network::Lstm(_) => {
-                let (_, last, _) = inputs.lstm(&states, recurrent, true, 1, 0.0, true, false, true);
-                last.select(0, -1)
-            }
-            Network::Linear => inputs.flatten(1, -1),
-        };
-        let forecast = seen.linear(&head[0], Some(&head[1])).view([-1, 1, 1]);
+        let forecast = network.forward(&weights, inputs);
         let loss = forecast.mse_loss(targets, Reduction::Mean);
         loss.backward();
         losses.push(loss.detach());
@@ -55,13 +48,6 @@ pub(crate) fn run(work: &Work, first: &[(String, Tensor)]) -> Result<Run, Failur
     let names = first.iter().map(|(name, _)| name.clone());
     let weights = names.zip(weights.iter().map(Tensor::detach)).collect();
     Ok(Run { sample, learned: Learned { loss, weights } })
-}
-
-/// What a recurrent network starts from.
-fn states(work: &Work) -> Vec<Tensor> {
-    let Network::Lstm(hidden) = work.kind.network() else { return Vec::new() };
-    let shape = [1, work.layout.batch_size as i64, hidden.get() as i64];
-    (0..2).map(|_| Tensor::zeros(shape, (Kind::Float, Device::Cpu))).collect()
 }
 
 fn clip(gradients: &mut [Tensor], limit: f64) {

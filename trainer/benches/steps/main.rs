@@ -14,6 +14,7 @@ mod agree;
 mod bare;
 mod cases;
 mod linear;
+mod networks;
 mod ours;
 mod peers;
 mod workload;

@@ -7,7 +7,7 @@ use crate::{
         sample::{Clock, Whose},
     },
     linear::Linear,
-    workload::{Network, Work},
+    workload::Work,
 };
 use millstream_data::DeviceBatch;
 use millstream_stage::{Ending, Flow, Sink as _};
@@ -27,7 +27,7 @@ pub(crate) fn run(work: &Work) -> Result<Run, Failure> {
     feed(&mut trainer, work.batch(work.steps() - 1))?;
     let report = trainer.finish(Ending::Drained)?;
     let loss = report.train_loss.ok_or("the trainer has no loss")?;
-    let weights = read_weights(folder.path())?;
+    let weights = read_weights(work, folder.path())?;
     Ok(Run { sample, learned: Learned { loss, weights } })
 }
 
@@ -38,9 +38,9 @@ pub(crate) fn trainer(
     folder: &Path,
 ) -> Result<Trainer, Failure> {
     let trainer = Trainer::new(settings, folder, Box::new(|_| {}))?;
-    Ok(match work.kind.network() {
-        Network::Lstm(_) => trainer,
-        Network::Linear => trainer.with_model(Linear),
+    Ok(match work.kind.model() {
+        Some(_) => trainer,
+        None => trainer.with_model(Linear),
     })
 }
 

@@ -13,7 +13,7 @@ use crate::{
         rounds::Outcome,
         sample::Sample,
     },
-    workload::{Kind, Network, SLOTS, Work},
+    workload::{Kind, SLOTS, Work},
 };
 use std::{
     env, fs,
@@ -31,7 +31,7 @@ const BEST: &str = "pytorch-best";
 /// Ours and the peers.
 pub(crate) fn methods() -> Vec<Method> {
     let all = || [Who::Ours].into_iter().chain(PEERS.map(Who::Peer));
-    Kind::ALL.into_iter().flat_map(|kind| all().map(move |who| Method { who, kind })).collect()
+    Kind::OF_PEERS.into_iter().flat_map(|kind| all().map(move |who| Method { who, kind })).collect()
 }
 
 /// The Python that the peers run in, and the files that they read.
@@ -49,13 +49,11 @@ impl Peers {
         threads: usize,
     ) -> Result<Self, Failure> {
         let peers = Peers { python: python.to_path_buf(), folder: tempfile::tempdir()? };
-        for (work, agreed) in work.iter().zip(agreed) {
+        let of_peers = |work: &Work| Kind::OF_PEERS.contains(&work.kind);
+        for (work, agreed) in work.iter().zip(agreed).filter(|(work, _)| of_peers(work)) {
             let (folder, settings) = (peers.folder_of(work.kind), &work.settings);
             fs::create_dir(&folder)?;
-            let hidden = match work.kind.network() {
-                Network::Lstm(hidden) => Some(hidden),
-                Network::Linear => None,
-            };
+            let hidden = work.kind.hidden();
             let shape = serde_json::json!({
                 "batch": work.layout.batch_size, "lookback": work.layout.lookback,
                 "features": work.layout.features, "hidden": hidden,

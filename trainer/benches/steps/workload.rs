@@ -1,13 +1,14 @@
 //! What is learned: a few batches of noise with something in it to find, again and again.
 
+use crate::{harness::Failure, linear::Linear};
 use millstream_data::{
     BatchLayout, BatchSlot, DeviceBatch, Extras, Phase, Plan, Tag, WindowCounts,
 };
-use millstream_model::{LstmOptions, ModelOptions};
+use millstream_model::{Architecture, LstmOptions, ModelKind, ModelOptions, Shape};
 use millstream_stage::Pool;
 use millstream_trainer::TrainSettings;
 use std::{num::NonZeroUsize, sync::Arc};
-use tch::Tensor;
+use tch::{Device, Tensor};
 
 /// Which batches, and which network learns them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,28 +19,42 @@ pub(crate) enum Kind {
     Small,
     /// A step of next to no arithmetic: what surrounds it is nearly all of it.
     Linear,
-}
-
-/// What learns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Network {
-    /// An LSTM of this width, and a linear head on its last hidden state.
-    Lstm(NonZeroUsize),
-    /// One linear layer over the whole window.
-    Linear,
+    /// The batches of a market again, with other models.
+    Gru,
+    Transformer,
+    /// Small batches that forecast a lot, with the models that are mostly calls.
+    Nlinear,
+    Dlinear,
+    Mlp,
 }
 
 /// As many as the ring has: nobody learns from the one that is warm.
 pub(crate) const SLOTS: usize = 3;
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 3] = [Kind::Market, Kind::Small, Kind::Linear];
+    pub(crate) const ALL: [Kind; 8] = [
+        Kind::Market,
+        Kind::Small,
+        Kind::Linear,
+        Kind::Gru,
+        Kind::Transformer,
+        Kind::Nlinear,
+        Kind::Dlinear,
+        Kind::Mlp,
+    ];
+    /// Those that are written in PyTorch too.
+    pub(crate) const OF_PEERS: [Kind; 3] = [Kind::Market, Kind::Small, Kind::Linear];
 
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Kind::Market => "[256, 60, 105], hidden 64",
             Kind::Small => "[32, 12, 8], hidden 16",
             Kind::Linear => "[32, 336, 7], linear",
+            Kind::Gru => "[256, 60, 105], gru",
+            Kind::Transformer => "[256, 60, 105], transformer",
+            Kind::Nlinear => "[32, 336, 7] to 96, nlinear",
+            Kind::Dlinear => "[32, 336, 7] to 96, dlinear",
+            Kind::Mlp => "[32, 336, 7] to 96, mlp",
         }
     }
 
@@ -48,24 +63,47 @@ impl Kind {
             Kind::Market => "steps",
             Kind::Small => "steps-small-model",
             Kind::Linear => "steps-linear-model",
+            Kind::Gru => "steps-gru",
+            Kind::Transformer => "steps-transformer",
+            Kind::Nlinear => "steps-nlinear",
+            Kind::Dlinear => "steps-dlinear",
+            Kind::Mlp => "steps-mlp",
         }
     }
 
     fn layout(self) -> BatchLayout {
         let (batch_size, lookback, features) = match self {
-            Kind::Market => (256, 60, 105),
+            Kind::Market | Kind::Gru | Kind::Transformer => (256, 60, 105),
             Kind::Small => (32, 12, 8),
-            Kind::Linear => (32, 336, 7),
+            Kind::Linear | Kind::Nlinear | Kind::Dlinear | Kind::Mlp => (32, 336, 7),
         };
-        let (horizon, targets, extras) = (1, 1, Extras::NONE);
+        let (horizon, targets) = match self {
+            Kind::Nlinear | Kind::Dlinear | Kind::Mlp => (96, features),
+            _ => (1, 1),
+        };
+        let extras = Extras::NONE;
         BatchLayout { batch_size, lookback, features, horizon, targets, extras }
     }
 
-    pub(crate) fn network(self) -> Network {
+    /// Which of ours learns; `None` for the one that is made here.
+    pub(crate) fn model(self) -> Option<ModelKind> {
         match self {
-            Kind::Market => Network::Lstm(LstmOptions::default().hidden),
-            Kind::Small => Network::Lstm(const { NonZeroUsize::new(16).expect("not zero") }),
-            Kind::Linear => Network::Linear,
+            Kind::Market | Kind::Small => Some(ModelKind::Lstm),
+            Kind::Linear => None,
+            Kind::Gru => Some(ModelKind::Gru),
+            Kind::Transformer => Some(ModelKind::Transformer),
+            Kind::Nlinear => Some(ModelKind::Nlinear),
+            Kind::Dlinear => Some(ModelKind::Dlinear),
+            Kind::Mlp => Some(ModelKind::Mlp),
+        }
+    }
+
+    /// The width of a recurrent network.
+    pub(crate) fn hidden(self) -> Option<NonZeroUsize> {
+        match self {
+            Kind::Market | Kind::Gru => Some(LstmOptions::default().hidden),
+            Kind::Small => Some(const { NonZeroUsize::new(16).expect("not zero") }),
+            _ => None,
         }
     }
 
@@ -77,6 +115,10 @@ impl Kind {
             (Kind::Small, true) => 300,
             (Kind::Linear, false) => 4000,
             (Kind::Linear, true) => 2000,
+            (Kind::Gru | Kind::Transformer, false) => 8,
+            (Kind::Gru | Kind::Transformer, true) => 4,
+            (Kind::Nlinear | Kind::Dlinear | Kind::Mlp, false) => 1000,
+            (Kind::Nlinear | Kind::Dlinear | Kind::Mlp, true) => 500,
         }
     }
 }
@@ -92,7 +134,7 @@ pub(crate) struct Work {
     plan: Arc<Plan>,
     /// A pool for each slot, so that a slot comes back as it was filled.
     slots: [Pool<BatchSlot>; SLOTS],
-    /// The same values as `[rows, lookback, features]` and `[rows, 1, 1]`.
+    /// The same values as `[rows, lookback, features]` and `[rows, horizon, targets]`.
     tensors: [(Tensor, Tensor); SLOTS],
 }
 
@@ -104,20 +146,36 @@ impl Work {
         settings.epochs = 1;
         settings.batch_size =
             NonZeroUsize::new(layout.batch_size).expect("no layout is without windows");
-        match kind.network() {
-            Network::Lstm(hidden) => {
-                let mut model = LstmOptions::default();
-                model.hidden = hidden;
-                settings.model_options = ModelOptions::of(&model);
-            }
+        settings.model = kind.model().unwrap_or_default();
+        if let (Some(ModelKind::Lstm), Some(hidden)) = (kind.model(), kind.hidden()) {
+            let mut model = LstmOptions::default();
+            model.hidden = hidden;
+            settings.model_options = ModelOptions::of(&model);
+        }
+        if layout.lookback == 336 {
             // Thousands of inputs that all move by the rate overshoot, and then a last bit grows.
-            Network::Linear => settings.learning_rate = 1e-5,
+            settings.learning_rate = 1e-5;
         }
         let plan = Arc::new(plan(&layout, timed_steps + 2));
         let mut filled: [BatchSlot; SLOTS] = std::array::from_fn(|slot| fill(layout, slot, &plan));
         let tensors = filled.each_mut().map(tensors);
         let slots = filled.map(|slot| Pool::new([slot]));
         Work { kind, layout, settings, timed_steps, plan, slots, tensors }
+    }
+
+    /// What learns.
+    pub(crate) fn architecture(&self) -> Result<Box<dyn Architecture>, Failure> {
+        Ok(match self.kind.model() {
+            Some(_) => self.settings.architecture()?,
+            None => Box::new(Linear),
+        })
+    }
+
+    /// The names of its weights, in the order in which the floor takes them.
+    pub(crate) fn weight_names(&self) -> Result<Vec<String>, Failure> {
+        let shape = Shape::of(&self.layout, &self.plan.schema, &self.plan.scaling);
+        let model = self.architecture()?.build(&shape, 0, Device::Cpu)?;
+        Ok(model.parameters().names.clone())
     }
 
     /// Steps in all.
@@ -149,11 +207,13 @@ fn plan(layout: &BatchLayout, batches: u64) -> Plan {
     let features: Vec<&str> = features.iter().map(String::as_str).collect();
     let train = batches * layout.batch_size as u64;
     let windows = WindowCounts { train, ..WindowCounts::default() };
-    let plan = Plan::unscaled(&features, &features[..1], layout.lookback, layout.batch_size);
+    let targets = &features[..layout.targets];
+    let mut plan = Plan::unscaled(&features, targets, layout.lookback, layout.batch_size);
+    plan.schema.horizon = layout.horizon;
     plan.to_learn_from(windows, 1)
 }
 
-/// Noise; the target is half the last row's first value.
+/// Noise; the targets are half the last row's first values.
 fn fill(layout: BatchLayout, number: usize, plan: &Arc<Plan>) -> BatchSlot {
     let mut slot = BatchSlot::on_heap(layout);
     let (parts, meta) = slot.parts_mut();
@@ -162,9 +222,14 @@ fn fill(layout: BatchLayout, number: usize, plan: &Arc<Plan>) -> BatchSlot {
         *value = noise(place);
     }
     let windows = parts.inputs.chunks_exact(layout.window());
-    for ((target, last), window) in parts.targets.iter_mut().zip(parts.last_known).zip(windows) {
-        *last = window[layout.window() - layout.features];
-        *target = *last / 2.0;
+    let labels = parts.targets.chunks_exact_mut(layout.horizon * layout.targets);
+    let lasts = parts.last_known.chunks_exact_mut(layout.targets);
+    for ((labels, last), window) in labels.zip(lasts).zip(windows) {
+        let row = &window[layout.window() - layout.features..];
+        last.copy_from_slice(&row[..layout.targets]);
+        for (label, value) in labels.iter_mut().zip(last.iter().cycle()) {
+            *label = *value / 2.0;
+        }
     }
     meta.series = vec![0; layout.batch_size];
     meta.time = (0..layout.batch_size as i64).collect();
@@ -181,10 +246,11 @@ fn noise(place: u64) -> f32 {
 }
 
 fn tensors(slot: &mut BatchSlot) -> (Tensor, Tensor) {
-    let BatchLayout { batch_size, lookback, features, .. } = slot.layout();
+    let BatchLayout { batch_size, lookback, features, horizon, targets, .. } = slot.layout();
     let (parts, _) = slot.parts_mut();
     let size = |value: usize| value as i64;
     let inputs = Tensor::from_slice(parts.inputs);
     let inputs = inputs.view([size(batch_size), size(lookback), size(features)]);
-    (inputs, Tensor::from_slice(parts.targets).view([size(batch_size), 1, 1]))
+    let labels = [size(batch_size), size(horizon), size(targets)];
+    (inputs, Tensor::from_slice(parts.targets).view(labels))
 }

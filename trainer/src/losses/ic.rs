@@ -58,6 +58,14 @@ impl MeanLoss for Ic {
         correlation.f_mul(&weights)?.f_sum(Kind::Float)?.f_div(&count)?.f_neg()
     }
 
+    /// A mean that is 0 to the last bit is one of batches in which nothing could be compared.
+    fn check_epoch(&self, mean: f64) -> Result<(), TrainError> {
+        let expected = format!(
+            "another: at no time of the training part are there {LEAST} series whose outcomes differ"
+        );
+        require("train.loss", &"\"ic\"", mean != 0.0, &expected)
+    }
+
     fn of_pass(&self, figures: &Metrics) -> Option<f64> {
         Some(-figures.ic.unwrap_or(0.0))
     }

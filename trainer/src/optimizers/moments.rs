@@ -71,7 +71,8 @@ impl Optimizer for Moments {
         scaled: Scaled<'_>,
     ) -> Result<(), TchError> {
         self.step += 1;
-        let _ = self.steps.f_add_scalar_(1.0)?;
+        // Before the step, which takes no part of it where it is skipped.
+        fused::count_step(&mut self.steps, scaled.found_inf)?;
         let Moments { decoupled, averages, squares, .. } = self;
         let lists = AdamLists { parameters, gradients, averages, squares };
         for Group { members, decay } in &self.groups {
@@ -84,9 +85,6 @@ impl Optimizer for Moments {
                 decoupled: *decoupled,
             };
             fused::adam(&lists, members, &self.steps, &adam, scaled)?;
-        }
-        if let Some(found_inf) = scaled.found_inf {
-            let _ = self.steps.f_sub_(found_inf)?;
         }
         Ok(())
     }

@@ -205,7 +205,7 @@ fn a_loss_that_is_no_number_ends_the_run() {
     slot.parts_mut().0.targets[0] = f32::NAN;
     let error = trainer(settings(), run.path()).accept(batch).unwrap_err().to_string();
     assert!(
-        error.starts_with("the training loss is NaN after step 1 of epoch 1; lower"),
+        error.starts_with("the training loss is NaN at step 1 of epoch 1, of the windows "),
         "{error}"
     );
 }

@@ -5,9 +5,9 @@ use crate::{
     stream::{Stream, resumed, settings, trainer},
 };
 use millstream_data::{Phase, Plan, Tag};
-use millstream_model::{LstmOptions, ModelOptions};
+use millstream_model::{LstmOptions, ModelKind, ModelOptions, Precision};
 use millstream_stage::{Ending, Sink};
-use millstream_trainer::{TrainReport, TrainSettings, read_position};
+use millstream_trainer::{LossScale, TrainReport, TrainSettings, read_position};
 use std::{fs, path::Path};
 
 fn steady(mut report: TrainReport) -> TrainReport {
@@ -113,6 +113,20 @@ fn with_dropout() {
     options.dropout = 0.3;
     settings.model_options = ModelOptions::of(&options);
     check(&settings, 3 + 13 + 4, (2, 4));
+}
+
+/// The average, the scale and what they have skipped go on where they were.
+#[test]
+fn with_averages_and_a_scaled_loss() {
+    let mut settings = settings();
+    settings.model = ModelKind::Gru;
+    (settings.precision, settings.ema) = (Precision::F16, 0.9);
+    settings.loss_scale = LossScale::From(1e9);
+    settings.log_every = 4.try_into().unwrap();
+    check(&settings, 3 + 13 + 4, (2, 4));
+    // While the model has the average in place of what learns.
+    check(&settings, 3 + 13 + 10 + 1, (2, 10));
+    check(&settings, 3 + 39 + 1, (4, 0));
 }
 
 /// A run of one step, to be gone on with.

@@ -42,6 +42,13 @@ pub(crate) fn table(report: &Report) -> String {
             report.peak_rss_mb
         ),
     );
+    if report.skipped > 0 {
+        let skipped = grouped(report.skipped);
+        line(
+            &mut out,
+            &format!("{skipped} of the steps were skipped: gradients that are not finite"),
+        );
+    }
     if let Some(text) = report.predict.as_ref().and_then(Predicted::line) {
         line(&mut out, &text);
     }
@@ -87,6 +94,9 @@ fn figures(out: &mut String, report: &Report) {
     line(out, sign_note(report.target_kind));
     if report.baseline.ridge.is_some() {
         line(out, "ridge: regression on the window's last row, fitted on the training windows");
+    }
+    if let (Some(epoch), Some(best)) = (report.stopped_after, report.best_epoch) {
+        line(out, &format!("stopped after epoch {epoch}: no improvement since epoch {best}"));
     }
     if let Some(epoch) = report.best_epoch {
         line(out, &format!("after training: the weights of epoch {epoch}, which validated best"));
