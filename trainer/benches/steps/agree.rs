@@ -54,16 +54,22 @@ pub(crate) fn check(work: &Work) -> Result<Learned, Failure> {
     Ok(Learned { loss: ours.loss, weights: first })
 }
 
-/// The weights that the trainer starts from: those of a run that is stopped after a step too small
-/// to change any.
+/// The weights that the trainer starts from.
 fn first_weights(work: &Work) -> Result<Vec<(String, Tensor)>, Failure> {
     let folder = tempfile::tempdir()?;
+    save_first(work, folder.path())?;
+    read_weights(work, folder.path())
+}
+
+/// Leaves a run whose last checkpoint is what the trainer starts from: one that is stopped after a step
+/// too small to change a weight.
+pub(crate) fn save_first(work: &Work, run: &Path) -> Result<(), Failure> {
     let mut settings = work.settings.clone();
     settings.learning_rate = 1e-30;
-    let mut trainer = ours::trainer(work, settings, folder.path())?;
+    let mut trainer = ours::trainer(work, settings, run)?;
     ours::feed(&mut trainer, work.batch(0))?;
     trainer.finish(Ending::Interrupted)?;
-    read_weights(work, folder.path())
+    Ok(())
 }
 
 /// The last weights of a run, in the order of the model's own.

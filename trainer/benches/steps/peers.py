@@ -2,9 +2,10 @@
 
     peers.py <peer> <folder>
 
-The folder holds the batches, the first weights, the settings and the loss that ours comes to. A
-step comes before the clock starts and one after it has stopped, as for ours; the mean loss of all
-steps must be the same. The last line on stdout is the result as JSON.
+The folder holds the batches, a run with the first weights, the settings and the loss that ours comes
+to. The models are those of model/python/reference.py, which the tests hold against ours. A step comes
+before the clock starts and one after it has stopped, as for ours; the mean loss of all steps must be
+the same. The last line on stdout is the result as JSON.
 """
 
 import json
@@ -18,8 +19,26 @@ import numpy as np
 import torch
 from torch import nn
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "model/python"))
+import reference  # noqa: E402
+
 # By how much the losses may differ, as a fraction: the same for the bare loop.
 TOLERANCE = 1e-4
+
+
+class Linear(nn.Module):
+    """One linear layer over the whole window: a model of the bench alone."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.head = nn.Linear(shape.lookback * shape.inputs, shape.horizon * shape.targets)
+        self.shape = shape
+
+    def forward(self, inputs):
+        return self.head(inputs.flatten(1)).view(-1, self.shape.horizon, self.shape.targets)
+
+
+reference.MODELS["linear"] = Linear
 
 
 class Work:
@@ -27,41 +46,19 @@ class Work:
         self.folder = Path(folder)
         vars(self).update(json.loads((self.folder / "shape.json").read_text()))
         self.steps = self.timed_steps + 2
-        inputs = self.read("inputs.f32").view(self.slots, self.batch, self.lookback, self.features)
-        targets = self.read("targets.f32").view(self.slots, self.batch, 1)
+        files = (("inputs.f32", self.inputs), ("targets.f32", self.targets))
+        inputs, targets = (self.read(name).view(self.slots, *shape) for name, shape in files)
         self.batches = list(zip(inputs, targets))
 
     def read(self, name):
         return torch.from_numpy(np.fromfile(self.folder / name, np.float32))
 
-
-class Model(nn.Module):
-    def __init__(self, work):
-        super().__init__()
-        weights = work.read("weights.f32")
-        parts = []
-        if work.hidden is None:
-            self.lstm = None
-            self.head = nn.Linear(work.lookback * work.features, 1)
-        else:
-            self.lstm = lstm = nn.LSTM(work.features, work.hidden, batch_first=True)
-            self.head = nn.Linear(work.hidden, 1)
-            parts = [lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0]
-        parts += [self.head.weight, self.head.bias]
-        pieces = weights.split([part.numel() for part in parts])
-        with torch.no_grad():
-            for part, piece in zip(parts, pieces, strict=True):
-                part.copy_(piece.view_as(part))
-
-    def forward(self, inputs):
-        if self.lstm is None:
-            return self.head(inputs.flatten(1))
-        outputs, _ = self.lstm(inputs)
-        return self.head(outputs[:, -1])
+    def model(self):
+        return reference.load(self.folder / "run/checkpoints/last").train()
 
 
 def loop(work, best):
-    model, criterion = Model(work), nn.MSELoss()
+    model, criterion = work.model(), nn.MSELoss()
     # Biases do not decay, as in ours.
     parameters = list(model.parameters())
     groups = [

@@ -1,11 +1,11 @@
 //! The peers: the same network in the loop that people write in PyTorch, in its usual form and in
 //! the best that its documentation shows, in a Python process of its own.
 //!
-//! What they do is in `peers.py`. They get the same batches and the same first weights, and must come
-//! to the same loss.
+//! What they do is in `peers.py`, with the models of `model/python/reference.py`. They get the same
+//! batches and the same first weights, and must come to the same loss.
 
 use crate::{
-    agree::Learned,
+    agree::{self, Learned},
     cases::{self, Method, Who},
     harness::{
         Failure, child,
@@ -31,7 +31,7 @@ const BEST: &str = "pytorch-best";
 /// Ours and the peers.
 pub(crate) fn methods() -> Vec<Method> {
     let all = || [Who::Ours].into_iter().chain(PEERS.map(Who::Peer));
-    Kind::OF_PEERS.into_iter().flat_map(|kind| all().map(move |who| Method { who, kind })).collect()
+    Kind::ALL.into_iter().flat_map(|kind| all().map(move |who| Method { who, kind })).collect()
 }
 
 /// The Python that the peers run in, and the files that they read.
@@ -49,14 +49,11 @@ impl Peers {
         threads: usize,
     ) -> Result<Self, Failure> {
         let peers = Peers { python: python.to_path_buf(), folder: tempfile::tempdir()? };
-        let of_peers = |work: &Work| Kind::OF_PEERS.contains(&work.kind);
-        for (work, agreed) in work.iter().zip(agreed).filter(|(work, _)| of_peers(work)) {
+        for (work, agreed) in work.iter().zip(agreed) {
             let (folder, settings) = (peers.folder_of(work.kind), &work.settings);
             fs::create_dir(&folder)?;
-            let hidden = work.kind.hidden();
             let shape = serde_json::json!({
-                "batch": work.layout.batch_size, "lookback": work.layout.lookback,
-                "features": work.layout.features, "hidden": hidden,
+                "inputs": work.tensors(0).0.size(), "targets": work.tensors(0).1.size(),
                 "slots": SLOTS, "timed_steps": work.timed_steps, "threads": threads,
                 "learning_rate": settings.learning_rate, "weight_decay": settings.decay(),
                 "clip_norm": settings.clip_norm, "loss": agreed.loss,
@@ -65,7 +62,7 @@ impl Peers {
             let batches = || (0..SLOTS as u64).map(|slot| work.tensors(slot));
             write(&folder.join("inputs.f32"), batches().map(|(inputs, _)| inputs))?;
             write(&folder.join("targets.f32"), batches().map(|(_, targets)| targets))?;
-            write(&folder.join("weights.f32"), agreed.weights.iter().map(|(_, weight)| weight))?;
+            agree::save_first(work, &folder.join("run"))?;
         }
         Ok(peers)
     }

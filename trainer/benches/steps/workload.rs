@@ -42,8 +42,6 @@ impl Kind {
         Kind::Dlinear,
         Kind::Mlp,
     ];
-    /// Those that are written in PyTorch too.
-    pub(crate) const OF_PEERS: [Kind; 3] = [Kind::Market, Kind::Small, Kind::Linear];
 
     pub(crate) fn describe(self) -> &'static str {
         match self {
