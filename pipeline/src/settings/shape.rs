@@ -288,8 +288,10 @@ mod tests {
             let value = known.iter().find_map(|known| known.pointer(&pointer));
             let value = value.unwrap_or_else(|| panic!("no default for {path}"));
             assert_eq!(value.is_object(), matches!(shape, Shape::Section(_)), "{path}");
+            // A word or a number.
             let threads = path.starts_with("run.") && path.ends_with("threads");
-            assert_eq!(*shape == Shape::Several, threads, "{path} takes anything");
+            let several = threads || path == "train.loss_scale";
+            assert_eq!(*shape == Shape::Several, several, "{path} takes anything");
         }
     }
 }

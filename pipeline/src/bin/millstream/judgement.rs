@@ -67,9 +67,7 @@ fn beaten(model: &Metrics, baseline: &Baseline) -> Option<String> {
     let known = all.filter_map(|(name, metrics)| Some((name, of(&metrics)?)));
     let best = known.reduce(|best, next| if better(next.1, best.1) { next } else { best });
     let (name, theirs) = best.filter(|(_, theirs)| better(*theirs, ours))?;
-    Some(format!(
-        "on the test part {name} is better than the model: {figure} {theirs:.4} beside {ours:.4}"
-    ))
+    Some(format!("in the test, {name} beats the model: {figure} {theirs:.4} beside {ours:.4}"))
 }
 
 #[cfg(test)]
@@ -102,10 +100,10 @@ mod tests {
             naive.ridge = figures(Some(0.25), 0.0);
             naive.season = figures(Some(0.3), 0.0);
         });
-        let expected = "on the test part ridge is better than the model: mse 0.2500 beside 0.5000";
+        let expected = "in the test, ridge beats the model: mse 0.2500 beside 0.5000";
         assert_eq!(found, [expected]);
         let found = said(model(), |naive| naive.season = figures(Some(0.25), 0.0));
-        assert!(found[0].starts_with("on the test part a season before is better"), "{found:?}");
+        assert!(found[0].starts_with("in the test, a season before beats"), "{found:?}");
     }
 
     #[test]
@@ -114,7 +112,7 @@ mod tests {
         let note = "the model gives scores, which have no unit: no errors and no sign";
         assert_eq!(said(scores(), |naive| naive.ridge = figures(Some(0.1), 0.05)), [note]);
         let found = said(scores(), |naive| naive.ridge = figures(Some(9.9), 0.2));
-        let expected = "on the test part ridge is better than the model: ic 0.2000 beside 0.1000";
+        let expected = "in the test, ridge beats the model: ic 0.2000 beside 0.1000";
         assert_eq!(found, [note, expected]);
     }
 
