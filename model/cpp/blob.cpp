@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,10 @@ bool millstream_tensors_over(float *data, std::int64_t values, const MillstreamP
     // Held by the deleter as a shared pointer, not called by it: a deleter that libtorch copies,
     // or drops without a call because it threw half-way, still releases once.
     std::shared_ptr<void> held(owner, release);
+    // libtorch keeps it in 8 bits, and only a debug build of it looks.
+    if (device > std::numeric_limits<c10::DeviceIndex>::max()) {
+      throw std::out_of_range("libtorch numbers no device so high");
+    }
     auto place = device < 0 ? at::Device(at::kCPU)
                             : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device));
     auto options = at::TensorOptions().dtype(at::kFloat).device(place);

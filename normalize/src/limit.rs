@@ -36,13 +36,22 @@ impl Limit {
         matches!(self, Limit::Overfit(_))
     }
 
-    /// What a person is told when that many windows of all are left.
+    /// What a person is told when that many windows of all are left to learn from and to be judged by.
     pub(crate) fn warning(self, left: u64, all: u64) -> Option<String> {
+        self.if_less(left, all, "of each pass", "figures are of these alone")
+    }
+
+    /// The same of windows to forecast. Those come by series, whatever the order in which others are judged.
+    pub(crate) fn forecast_warning(self, left: u64, all: u64) -> Option<String> {
+        let these = "these alone are forecast, series by series, and no figure is of just these";
+        self.if_less(left, all, "of forecasts", these)
+    }
+
+    fn if_less(self, left: u64, all: u64, of: &str, then: &str) -> Option<String> {
         match self {
-            Limit::Batches(most) | Limit::Overfit(most) if left < all => Some(format!(
-                "limited to {} of each pass, {left} of {all} windows: figures and forecasts are of these alone",
-                batches(most)
-            )),
+            Limit::Batches(most) | Limit::Overfit(most) if left < all => {
+                Some(format!("limited to {} {of}, {left} of {all} windows: {then}", batches(most)))
+            }
             _ => None,
         }
     }

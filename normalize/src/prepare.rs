@@ -20,7 +20,7 @@ use crate::{
     stage::NormalizeSettings,
     windows::{LeftOut, WindowIndex, WindowShape},
 };
-use millstream_data::{BatchLayout, Panel, Plan, WindowCounts};
+use millstream_data::{BatchLayout, Panel, Phase, Plan, WindowCounts};
 use std::sync::Arc;
 
 /// A panel made ready.
@@ -117,13 +117,21 @@ impl Prepared {
         plan.warnings = warnings;
         plan.segments = rows.segment_count();
         passes.announce(&mut plan, &rows, &indexes[0])?;
+        if plan.batches(Phase::Train) == 0 {
+            return Err(NormalizeError::Conflict {
+                first: format!("train.batch_size = {}", settings.batch_size),
+                second: "window.drop_last",
+                instead: "the only batch of an epoch is not full: set window.drop_last = false or a smaller train.batch_size",
+            });
+        }
+        let season = wanted.target.season;
+        plan.warnings.extend(season_beyond(&rows, season, plan.schema.delay));
         if settings.ridge {
             match ridge::fit(&rows, &indexes[0]) {
                 Ok(ridge) => plan.ridge = Some(ridge),
                 Err(why) => plan.warnings.push(why),
             }
         }
-        let season = wanted.target.season;
         let (passes, indexes) = (Passes::Train(Box::new(passes)), indexes.into());
         Ok(Some(Prepared { shape, plan: Arc::new(plan), passes, indexes, rows, season }))
     }
@@ -161,7 +169,7 @@ impl Prepared {
         plan.batches.predict = batches.len();
         (plan.windows, plan.warnings) = (windows, warnings);
         plan.segments = rows.segment_count();
-        plan.warnings.extend(settings.limit.warning(plan.predict, index.len()));
+        plan.warnings.extend(settings.limit.forecast_warning(plan.predict, index.len()));
         let passes = Passes::Predict(batches);
         let (plan, indexes, season) = (Arc::new(plan), vec![index], 0);
         Ok(Some(Prepared { rows, shape, plan, indexes, passes, season }))
@@ -284,4 +292,16 @@ fn no_training_window(
         missing_input: left_out.missing_input + left_out.missing_reference,
         hint,
     }
+}
+
+/// Says that no series is so long that anything is known of a season before.
+fn season_beyond(rows: &ScaledRows, season: usize, delay: usize) -> Option<String> {
+    if season == 0 {
+        return None;
+    }
+    let back = delay.saturating_add(1).div_ceil(season).saturating_mul(season);
+    let longest = rows.series.iter().map(|series| series.end - series.start).max()?;
+    (back >= longest).then(|| {
+        format!("target.season = {season} reaches back beyond the longest series, {longest} rows: \"a season before\" is \"predict the last\" here")
+    })
 }

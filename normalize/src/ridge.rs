@@ -43,8 +43,10 @@ pub(crate) fn fit(rows: &ScaledRows, index: &WindowIndex) -> Result<Ridge, Strin
             "no ridge regression beside the model: {inputs} inputs for {labels} forecasts are too many; at most {MOST_INPUTS} inputs, and {MOST_SUMS} products of these with each other and the forecasts"
         ));
     }
-    let sums = Sums::of(rows, index, inputs, labels);
-    let ridge = sums.solve();
+    let ridge = Sums::of(rows, index, inputs, labels).solve();
+    if ridge.weights.iter().all(|weight| *weight == 0.0) {
+        return Err("no ridge regression beside the model: the inputs of a window's last row are always the same, as with scale.reference = \"last\"".to_owned());
+    }
     let numbers = ridge.weights.iter().chain(&ridge.intercepts);
     if numbers.into_iter().all(|number| number.is_finite()) {
         Ok(ridge)

@@ -44,8 +44,9 @@ impl LossScale {
     /// [`TrainError::Setting`] where it is no number that gradients could be divided by.
     pub(crate) fn check(self) -> Result<(), TrainError> {
         let LossScale::From(first) = self else { return Ok(()) };
-        let is_normal = (first as f32).is_normal() && first > 0.0;
-        require("train.loss_scale", &first, is_normal, "a number from 1.2e-38 to 3.4e38")
+        // Below 1 it would do the opposite, and the squares of small gradients are 0 in 32 bits.
+        let is_scale = (first as f32).is_finite() && first >= 1.0;
+        require("train.loss_scale", &first, is_scale, "a number from 1 to 3.4e38")
     }
 }
 

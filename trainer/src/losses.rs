@@ -65,6 +65,15 @@ pub(crate) trait MeanLoss {
         Ok(())
     }
 
+    /// Checks what only a validation pass can tell, by its figures before training.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] when it cannot tell epochs apart.
+    fn check_validation(&self, figures: &Metrics) -> Result<(), TrainError> {
+        let _ = figures;
+        Ok(())
+    }
+
     /// The loss of a whole pass with these figures, where that is not the mean over its windows.
     fn of_pass(&self, figures: &Metrics) -> Option<f64> {
         let _ = figures;

@@ -39,8 +39,8 @@ pub(crate) fn windows(plan: &Plan, found: &Found, windows: &Windows) -> String {
     let name = |at: usize| {
         let series = plan.panel.series.get(windows.series[at] as usize);
         let time = kind.format(windows.times[at]);
-        match series.map(String::as_str) {
-            None | Some("") => format!("up to {time}"),
+        match series.filter(|_| plan.schema.series_column.is_some()) {
+            None => format!("up to {time}"),
             Some(series) => format!("{series} up to {time}"),
         }
     };
@@ -75,10 +75,7 @@ mod tests {
         check(5, 0..5, "the windows c up to 5, a up to 6, b up to 7 and 2 more");
         check(4, 5..5, "4 windows, too many steps ago to be named (lower train.log_every)");
         let mut plan = plan.clone();
-        plan.panel = std::sync::Arc::new(millstream_data::PanelSchema {
-            series: vec![String::new(); 3],
-            ..(*plan.panel).clone()
-        });
+        plan.schema.series_column = None;
         let text = windows(&plan, &found(f64::NAN, 1, 0..1), &seen);
         assert_eq!(text, "the windows up to 5", "a table of one series names none");
     }

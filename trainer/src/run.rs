@@ -183,6 +183,7 @@ impl Run {
                 (Some(batch), Nonfinite::Skip) => {
                     let (count, first) = lost.unwrap_or((0, batch));
                     lost = Some((count + 1, first));
+                    self.history.this_epoch.lost += 1;
                 }
                 (None, _) => {}
             }
@@ -225,7 +226,8 @@ impl Run {
 
     /// The mean loss of the epoch that is over, if there is one.
     fn take_epoch_loss(&mut self) -> Result<f64, TrainError> {
-        let (epoch, LossSum { samples, skipped, .. }) = (self.epoch, self.history.this_epoch);
+        let (epoch, LossSum { samples, skipped, lost, .. }) = (self.epoch, self.history.this_epoch);
+        let skipped = skipped - lost;
         let steps = steps_per_epoch(&self.plan, self.settings.accumulate.get());
         if samples == 0 {
             return Err(TrainError::NothingLearned { epoch, steps });
@@ -295,6 +297,7 @@ impl Run {
         observe: &mut Observer,
     ) -> Result<(), TrainError> {
         let loss = found.loss.ok_or_else(|| self.diverged("validation", f64::NAN))?;
+        self.settings.loss.listed().check_validation(&found.model.overall)?;
         self.history.first_validation_loss = Some(loss);
         self.history.validation_baseline = found.baseline;
         let validation = Some(found.model.overall);

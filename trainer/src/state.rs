@@ -139,6 +139,9 @@ pub(crate) struct LossSum {
     /// Steps that changed nothing.
     #[serde(default)]
     pub(crate) skipped: u64,
+    /// Of these, those whose batch was at fault and not the range of the numbers.
+    #[serde(default)]
+    pub(crate) lost: u64,
 }
 
 impl LossSum {

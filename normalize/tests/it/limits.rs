@@ -59,7 +59,8 @@ fn each_pass_has_at_most_so_many_batches() {
     check(6, [6, 2, 2]);
     check(100, [6, 2, 2]);
     let found = check(2, [2, 2, 2]);
-    let expected = "limited to 2 batches of each pass, 40 of 70 windows: figures and forecasts are of these alone";
+    let expected =
+        "limited to 2 batches of each pass, 40 of 70 windows: figures are of these alone";
     assert_eq!(found.plan.as_ref().unwrap().warnings.last().unwrap(), expected);
     assert_ne!(found.windows(Train, 1), found.windows(Train, 2), "epochs are shuffled anew");
 }

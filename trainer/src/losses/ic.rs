@@ -60,15 +60,24 @@ impl MeanLoss for Ic {
 
     /// A mean that is 0 to the last bit is one of batches in which nothing could be compared.
     fn check_epoch(&self, mean: f64) -> Result<(), TrainError> {
-        let expected = format!(
-            "another: at no time of the training part are there {LEAST} series whose outcomes differ"
-        );
-        require("train.loss", &"\"ic\"", mean != 0.0, &expected)
+        comparable("training", mean != 0.0)
+    }
+
+    fn check_validation(&self, figures: &Metrics) -> Result<(), TrainError> {
+        comparable("validation", figures.ic.is_some())
     }
 
     fn of_pass(&self, figures: &Metrics) -> Option<f64> {
         Some(-figures.ic.unwrap_or(0.0))
     }
+}
+
+/// Refuses a part of the data in which nothing is there to be correlated.
+fn comparable(part: &str, are: bool) -> Result<(), TrainError> {
+    let expected = format!(
+        "another: at no time of the {part} part are there {LEAST} series whose outcomes and forecasts differ"
+    );
+    require("train.loss", &"\"ic\"", are, &expected)
 }
 
 /// The times of a batch.

@@ -109,6 +109,7 @@ impl Display {
     /// Makes the bar one of `total`, from its start.
     pub(crate) fn measure(&self, total: u64, template: &str) {
         self.bar.disable_steady_tick();
+        self.revive();
         self.bar.set_style(style(template));
         self.bar.set_length(total);
         self.bar.set_position(0);
@@ -122,9 +123,17 @@ impl Display {
 
     /// Makes the bar one without an end.
     pub(crate) fn spin(&self, template: &str) {
+        self.revive();
         self.bar.set_style(style(template));
         self.bar.unset_length();
         self.bar.enable_steady_tick(Duration::from_millis(100));
+    }
+
+    /// A bar that was cleared at the end of a line is drawn once more by the next, but never cleared.
+    fn revive(&self) {
+        if self.bar.is_finished() {
+            self.bar.reset();
+        }
     }
 
     /// Moves the bar and says what it shows.

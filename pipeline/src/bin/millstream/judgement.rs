@@ -16,6 +16,7 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
             );
         }
     }
+    lines.extend(untrained(report));
     lines.extend(report.test.as_ref().and_then(|test| beaten(&test.overall, &report.baseline)));
     lines
 }
@@ -35,6 +36,15 @@ fn quantiles(part: &str, figures: &Figures) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// That no epoch has made anything better.
+fn untrained(report: &Report) -> Option<String> {
+    let losses = report.losses.iter().filter_map(|epoch| epoch.validation_loss);
+    let (before, best) = (report.first_validation_loss?, losses.reduce(f64::min)?);
+    (before < best).then(|| {
+        format!("no epoch validated better than no training: loss {before:.4}, then {best:.4}")
+    })
 }
 
 /// What forecasts are compared by.
@@ -73,7 +83,7 @@ fn beaten(model: &Metrics, baseline: &Baseline) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream::QuantileMetrics;
+    use millstream::{EpochLoss, QuantileMetrics};
 
     fn figures(mse: Option<f64>, ic: f64) -> Option<Figures> {
         let overall = Metrics { mse, ic: Some(ic), ..Metrics::default() };
@@ -104,6 +114,21 @@ mod tests {
         assert_eq!(found, [expected]);
         let found = said(model(), |naive| naive.season = figures(Some(0.25), 0.0));
         assert!(found[0].starts_with("in the test, a season before beats"), "{found:?}");
+    }
+
+    #[test]
+    fn training_that_did_no_good_is_said() {
+        let check = |before: f64, expected: &[&str]| {
+            let mut report = Report::default();
+            report.first_validation_loss = Some(before);
+            report.losses = [0.5, 0.25, 0.75]
+                .map(|loss| EpochLoss { epoch: 1, train_loss: 0.5, validation_loss: Some(loss) })
+                .to_vec();
+            assert_eq!(lines(&report), expected);
+        };
+        check(0.5, &[]);
+        let expected = "no epoch validated better than no training: loss 0.1250, then 0.2500";
+        check(0.125, &[expected]);
     }
 
     #[test]
