@@ -93,9 +93,10 @@ impl Drop for Counting {
 }
 
 extern "C" fn tell(to: *mut c_void, name: *const c_char, all: i64, large: i64) {
-    // SAFETY: `end` gave its own `Operators`, which nobody else touches meanwhile, and the name is a
-    // string that lives for the call.
-    let (found, name) = unsafe { (&mut *to.cast::<Operators>(), CStr::from_ptr(name)) };
+    // SAFETY: `end` gave its own `Operators`, which nobody else touches meanwhile.
+    let found = unsafe { &mut *to.cast::<Operators>() };
+    // SAFETY: the name is a string that lives for the call.
+    let name = unsafe { CStr::from_ptr(name) };
     let calls = Calls { all: all.cast_unsigned(), large: large.cast_unsigned() };
     found.by_name.insert(name.to_string_lossy().into_owned(), calls);
 }

@@ -217,7 +217,7 @@ impl Run {
 
     /// Some windows of a batch that was read last.
     fn name(&self, batch: &Found) -> String {
-        nonfinite::windows(&self.plan, batch, self.learner.unread.windows())
+        nonfinite::windows(&self.plan, batch, self.learner.unread.windows_of_last_read())
     }
 
     fn diverged(&self, part: &'static str, loss: f64) -> TrainError {

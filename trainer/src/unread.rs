@@ -26,7 +26,7 @@ pub(crate) struct Found {
     pub(crate) loss: f64,
     /// Whether its step changed nothing.
     pub(crate) skipped: bool,
-    /// Where its windows are in what [`Unread::windows`] has; empty where there were too many to remember.
+    /// Where its windows are in what [`Unread::windows_of_last_read`] has; empty where there were too many to remember.
     pub(crate) at: Range<usize>,
 }
 
@@ -143,7 +143,7 @@ impl Unread {
     }
 
     /// The windows of the batches that were read last.
-    pub(crate) fn windows(&self) -> &Windows {
+    pub(crate) fn windows_of_last_read(&self) -> &Windows {
         &self.windows_read
     }
 }
@@ -163,8 +163,8 @@ mod tests {
                 let size = i % 3 + 1;
                 unread.add(step, &vec![i as u32; size], &vec![i as i64; size], loss);
                 assert_eq!(unread.pending().len(), i % of_step + 1);
-                if (i + 1) % of_step == 0 {
-                    unread.step_taken(Tensor::from(f32::from(step % 5 == 0))).unwrap();
+                if (i + 1).is_multiple_of(of_step) {
+                    unread.step_taken(Tensor::from(f32::from(step.is_multiple_of(5)))).unwrap();
                 }
             }
             let found = unread.read(&mut readback).unwrap();
@@ -172,9 +172,9 @@ mod tests {
             for (i, found) in found.into_iter().enumerate() {
                 assert_eq!(found.loss, (round * 1000 + i) as f64);
                 assert_eq!(found.step, 7 + (i / of_step) as u64);
-                assert_eq!(found.skipped, found.step % 5 == 0);
+                assert_eq!(found.skipped, found.step.is_multiple_of(5));
                 assert_eq!(found.windows, found.at.len() as u64);
-                let Windows { series, times } = unread.windows();
+                let Windows { series, times } = unread.windows_of_last_read();
                 assert!(series[found.at.clone()].iter().all(|code| *code == i as u32));
                 assert!(times[found.at].iter().all(|time| *time == i as i64));
             }
