@@ -58,7 +58,7 @@ impl TryFrom<Value> for LossScale {
             (Value::String(text), _) if text == "auto" => Ok(LossScale::Auto),
             (Value::String(text), _) if text == "none" => Ok(LossScale::None),
             (_, Some(first)) => Ok(LossScale::From(first)),
-            _ => Err("write \"auto\", \"none\" or a number above 0"),
+            _ => Err("write \"auto\", \"none\" or a number from 1"),
         }
     }
 }
@@ -128,7 +128,7 @@ mod tests {
             ("\"auto\"", LossScale::Auto),
             ("\"none\"", LossScale::None),
             ("1024", LossScale::From(1024.0)),
-            ("0.5", LossScale::From(0.5)),
+            ("1.5", LossScale::From(1.5)),
         ] {
             let found = read(text).unwrap();
             assert_eq!(found, expected);
@@ -138,9 +138,9 @@ mod tests {
         }
         for text in ["\"big\"", "true", "[1]", "null"] {
             let error = read(text).unwrap_err().to_string();
-            assert!(error.contains("write \"auto\", \"none\" or a number above 0"), "{error}");
+            assert!(error.contains("write \"auto\", \"none\" or a number from 1"), "{error}");
         }
-        for first in [0.0, -1.0, 1e39, 1e-39, f64::NAN] {
+        for first in [0.0, -1.0, 0.5, 1e39, 1e-30, f64::NAN] {
             let error = LossScale::From(first).check().unwrap_err().to_string();
             assert!(error.starts_with("train.loss_scale is "), "{error}");
         }

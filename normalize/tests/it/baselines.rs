@@ -6,7 +6,7 @@ use crate::{
     stream::{Collect, settings, stream, table, training},
     support::{Table, hash},
 };
-use millstream_data::{Missing, Phase, Reference, Ridge, TargetKind};
+use millstream_data::{Missing, Phase, Plan, Reference, Ridge, TargetKind};
 use millstream_normalize::{
     NormalizeSettings, ShortSeries, SplitSettings, TargetSettings, TrainingData, TrainingSettings,
     WindowSettings,
@@ -51,6 +51,20 @@ fn it_is_made_where_it_is_asked_for() {
     assert_eq!(without.plan.unwrap().ridge, None);
     let (ridge, _) = fitted(&noisy(), wanted(|_| {}));
     assert_eq!((ridge.inputs(), ridge.intercepts.len()), (3, 4));
+}
+
+/// All that is left of a last row in relation to itself is 0.
+#[test]
+fn where_the_last_row_says_nothing_there_is_none_and_that_is_said() {
+    let plan = |reference: Reference| {
+        let wanted = wanted(|wanted| wanted.fit.scale.reference = reference);
+        stream(&noisy(), wanted).unwrap().plan.unwrap()
+    };
+    let told = |plan: &Plan| plan.warnings.iter().any(|line| line.contains("no ridge regression"));
+    let last = plan(Reference::Last);
+    assert!(last.ridge.is_none() && told(&last), "{:?}", last.warnings);
+    let first = plan(Reference::First);
+    assert!(first.ridge.is_some() && !told(&first), "{:?}", first.warnings);
 }
 
 #[test]
@@ -131,7 +145,6 @@ fn check_least_squares(change: impl FnOnce(&mut NormalizeSettings)) {
 fn it_makes_the_squared_error_small_on_what_the_model_sees_last() {
     check_least_squares(|_| {});
     check_least_squares(|wanted| wanted.fit.scale.missing = Missing::Mask);
-    check_least_squares(|wanted| wanted.fit.scale.reference = Reference::Last);
     check_least_squares(|wanted| {
         wanted.fit.scale.reference = Reference::First;
         wanted.fit.scale.missing = Missing::Ffill;

@@ -92,9 +92,10 @@ def windows(
                     written = column[row] if kind == "difference" else truth
                     key = (symbol, times[last], step, target)
                     before = season_before(kind, dead_band, column, last, delay, step, season)
-                    rows.append((*key, times[row], known[target][last], truth, written, before))
+                    found = (known[target][last], truth, written, before, last)
+                    rows.append((*key, times[row], *found))
     names = ["symbol", "time", "step", "target", "target_time"]
-    names += ["last", "outcome", "written", "before"]
+    names += ["last", "outcome", "written", "before", "row"]
     return pd.DataFrame(rows, columns=names)
 
 
@@ -360,6 +361,11 @@ def main(run, source, test, validation):
     shape = (window["lookback"], window["horizon"], kind, target["dead_band"], target["delay"])
     season = target["season"]
     training = windows(table, targets, *shape, season, spans[0])
+    # Of each series every so many windows, from its first one on.
+    place = training["row"] - training.groupby("symbol")["row"].transform("min")
+    training = training[place % window["stride"] == 0]
+    # All that is left of a last row in relation to itself is 0.
+    regresses = settings["scale"]["reference"] != "last"
     counts = {}
     for part, span, path in [("validation", spans[1], validation), ("test", spans[2], test)]:
         rows = windows(table, targets, *shape, season, span)
@@ -386,8 +392,9 @@ def main(run, source, test, validation):
         rows["mean"] = means(rows, training_rows(table, targets, settings, kind, spans[0]))
         rows["naive"] = rows["last"].fillna(rows["mean"]) if kind == "value" else 0.0
         rows["season"] = rows["before"].fillna(rows["naive"])
-        rows["ridge_scaled"] = ridge(table, training, rows, scaler)
-        rows["ridge"] = unscale(rows, "ridge_scaled", scaler)
+        if regresses:
+            rows["ridge_scaled"] = ridge(table, training, rows, scaler)
+            rows["ridge"] = unscale(rows, "ridge_scaled", scaler)
         quantiles = [quantile_column(q) for q in quantiles_of(heads) if q != 0.5]
         for column in ["forecast", "outcome", "mean", "naive", "season", *quantiles]:
             rows[column + "_scaled"] = scale(rows, column, scaler)
@@ -395,7 +402,10 @@ def main(run, source, test, validation):
         compare(part, report[part], rows, "forecast", kind, heads)
         compare(f"{part}, predict the mean", baseline["mean"], rows, "mean", kind)
         compare(f"{part}, predict the last", baseline["last"], rows, "naive", kind)
-        compare(f"{part}, ridge", baseline["ridge"], rows, "ridge", kind)
+        if regresses:
+            compare(f"{part}, ridge", baseline["ridge"], rows, "ridge", kind)
+        elif baseline["ridge"] is not None:
+            differences.append(f"{part}: a ridge regression, and there is nothing to regress on")
         if season:
             compare(f"{part}, a season before", baseline["season"], rows, "season", kind)
         elif baseline["season"] is not None:
