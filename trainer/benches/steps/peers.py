@@ -34,8 +34,8 @@ class Linear(nn.Module):
         self.head = nn.Linear(shape.lookback * shape.inputs, shape.horizon * shape.targets)
         self.shape = shape
 
-    def forward(self, inputs):
-        return self.head(inputs.flatten(1)).view(-1, self.shape.horizon, self.shape.targets)
+    def forward(self, values, lengths=None, mask=None, segments=None):
+        return self.head(values.flatten(1)).view(-1, self.shape.horizon, self.shape.targets)
 
 
 reference.MODELS["linear"] = Linear
