@@ -351,7 +351,7 @@ fn finite_figures(stdout: &str) -> Result<(), String> {
 }
 
 /// How columns end that a model says.
-const IS_SAID: [&str; 2] = ["forecast", "score"];
+const IS_SAID: [&str; 2] = ["_forecast", "_score"];
 
 fn finite_forecasts(csv: &str) -> Result<(), String> {
     let mut lines = csv.lines();
