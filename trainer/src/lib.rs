@@ -71,6 +71,8 @@ mod report;
 mod ridge;
 mod run;
 mod run_lock;
+mod run_losses;
+mod run_saving;
 mod salvage;
 #[cfg(test)]
 mod sample;

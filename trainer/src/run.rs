@@ -2,37 +2,27 @@
 //!
 //! This is the training loop, turned inside out: batches are handed in one at a time, already in
 //! order. How a batch is learned from is in `learner.rs`; how a run starts, resumes and ends is in
-//! `trainer.rs`.
+//! `trainer.rs`; what its losses say is in `run_losses.rs`, what it saves in `run_saving.rs`.
 
 use crate::{
-    checkpoint::{CheckpointKind, Checkpoints, Contents, SchemaFile},
+    checkpoint::{CheckpointKind, Checkpoints},
     error::TrainError,
     event_file::{EventFile, epoch_figures, figures},
     histogram::histograms,
     journal::{EpochLine, Journal},
-    learner::{Group, Learner, steps_per_epoch},
-    loss_scale,
-    nonfinite::{self, Nonfinite},
+    learner::{Group, Learner},
     pass::{Pass, PassResult},
     readback::Readback,
     report::{Baseline, EpochLoss, LogLine, Progress, TrainReport},
+    run_saving::snapshot,
     settings::TrainSettings,
-    state::{History, LossSum, Scheduler, State, StreamShape},
-    unread::Found,
+    state::{History, LossSum},
 };
 use millstream_data::{DeviceBatch, Phase, Plan, Tag};
 use millstream_model::{BatchTensors, Mode, ModelDescription, device};
 use millstream_stage::Warnings;
 use std::{sync::Arc, time::Instant};
-use tch::{TchError, Tensor};
-
-/// So many times a person is told which windows were skipped.
-const TOLD: u32 = 5;
-
-/// What the raw weights are called in `optimizer.safetensors`, where the model has averages.
-pub(crate) fn raw_names(names: &[String]) -> Vec<String> {
-    names.iter().map(|name| format!("raw.{name}")).collect()
-}
+use tch::Tensor;
 
 /// Who wants to know how the run goes.
 pub(crate) type Observer = dyn FnMut(&Progress);
@@ -166,79 +156,6 @@ impl Run {
         self.events.add(step, figures("train", &line))?;
         observe(&Progress::Log(line));
         Ok(())
-    }
-
-    /// Reads what was found of the steps since the last read. Waits for the device.
-    fn read_losses(&mut self) -> Result<(), TrainError> {
-        let found = self.learner.unread.read(&mut self.readback)?;
-        // Too large for 16 bits is no fault of the data.
-        let may_overflow = self.learner.scaler.is_some();
-        let mut lost: Option<(u64, &Found)> = None;
-        for step in found.chunk_by(|a, b| a.step == b.step) {
-            let no_number = step.iter().find(|batch| !batch.loss.is_finite());
-            let at_fault =
-                no_number.or(step.first().filter(|batch| batch.skipped && !may_overflow));
-            match (at_fault, self.settings.nonfinite) {
-                (Some(batch), Nonfinite::Stop) => return Err(self.not_finite(batch)),
-                (Some(batch), Nonfinite::Skip) => {
-                    let (count, first) = lost.unwrap_or((0, batch));
-                    lost = Some((count + 1, first));
-                    self.history.this_epoch.lost += 1;
-                }
-                (None, _) => {}
-            }
-            let History { this_epoch, since_log, skipped, .. } = &mut self.history;
-            if step[0].skipped {
-                for count in [&mut this_epoch.skipped, &mut since_log.skipped, skipped] {
-                    *count += 1;
-                }
-            }
-            for batch in step.iter().filter(|batch| batch.loss.is_finite()) {
-                this_epoch.add(batch.loss, batch.windows);
-                since_log.add(batch.loss, batch.windows);
-            }
-        }
-        if let Some((count, first)) = lost.filter(|_| self.told < TOLD) {
-            self.told += 1;
-            let Found { step, .. } = first;
-            let (what, windows) = (nonfinite::what(first), self.name(first));
-            let epoch = self.epoch;
-            self.warnings.warn(format!(
-                "{count} steps were skipped, the first of them step {step} of epoch {epoch}, as {what}, of {windows}"
-            ));
-        }
-        Ok(())
-    }
-
-    fn not_finite(&self, batch: &Found) -> TrainError {
-        let (what, windows) = (nonfinite::what(batch), self.name(batch));
-        TrainError::NotFinite { what, step: batch.step, epoch: self.epoch, windows }
-    }
-
-    /// Some windows of a batch that was read last.
-    fn name(&self, batch: &Found) -> String {
-        nonfinite::windows(&self.plan, batch, self.learner.unread.windows_of_last_read())
-    }
-
-    fn diverged(&self, part: &'static str, loss: f64) -> TrainError {
-        TrainError::Diverged { part, step: self.learner.optimizer.steps(), epoch: self.epoch, loss }
-    }
-
-    /// The mean loss of the epoch that is over, if there is one.
-    fn take_epoch_loss(&mut self) -> Result<f64, TrainError> {
-        let (epoch, LossSum { samples, skipped, lost, .. }) = (self.epoch, self.history.this_epoch);
-        let skipped = skipped - lost;
-        let steps = steps_per_epoch(&self.plan, self.settings.accumulate.get());
-        if samples == 0 {
-            return Err(TrainError::NothingLearned { epoch, steps });
-        }
-        let precision = self.settings.precision;
-        if self.learner.scaler.is_some() && skipped > steps / 10 {
-            self.warnings.warn(format!(
-                "{skipped} of {steps} steps of epoch {epoch} were skipped, as their gradients were not finite in {precision}; lower train.loss_scale, or compute in bf16 or f32 (train.precision)"
-            ));
-        }
-        Ok(self.history.this_epoch.take_mean())
     }
 
     /// Adds a batch to the validation pass; at its end, what it found.
@@ -379,65 +296,6 @@ impl Run {
         self.events.add(step, histograms(&parameters.names, &weights)?)
     }
 
-    /// Writes the state as these checkpoints.
-    fn save(&mut self, order: &[CheckpointKind]) -> Result<(), TrainError> {
-        self.events.sync()?;
-        self.journal.sync()?;
-        let Learner { model, optimizer, average, scaler, .. } = &self.learner;
-        let names = &model.parameters().names;
-        let mut optimizer_names = optimizer.state_names(names);
-        let clones = |tensors: &[Tensor]| -> Vec<Tensor> {
-            tensors.iter().map(Tensor::shallow_clone).collect()
-        };
-        let mut tensors = clones(self.learner.judged());
-        tensors.extend(optimizer.state());
-        if let Some(scaler) = scaler {
-            optimizer_names.extend(loss_scale::STATE.map(str::to_owned));
-            tensors.extend(scaler.state());
-        }
-        if let Some(average) = average {
-            optimizer_names.extend(raw_names(names));
-            tensors.extend(clones(average.raw(model.parameters())));
-        }
-        let host = self.readback.tensors(&tensors)?;
-        let (weights, optimizer) = host.split_at(names.len());
-        let contents = Contents {
-            names,
-            weights,
-            optimizer_names: &optimizer_names,
-            optimizer,
-            state: &self.state(),
-            schema: &self.schema(),
-            scaling: &self.plan.scaling,
-        };
-        order.iter().try_for_each(|which| self.checkpoints.write(*which, &contents))
-    }
-
-    fn state(&self) -> State {
-        State {
-            step: self.learner.optimizer.steps(),
-            epoch: self.epoch,
-            position: self.done,
-            seed: self.settings.seed,
-            scheduler: Scheduler {
-                kind: self.settings.schedule,
-                steps_total: self.learner.rates.steps_total,
-            },
-            best_validation: self.best_validation,
-            finished: false,
-            history: self.history.clone(),
-            settings: self.settings.clone(),
-            stream: StreamShape::of(&self.plan),
-            journal: Some(self.journal.mark()),
-            events: Some(self.events.mark()),
-        }
-    }
-
-    fn schema(&self) -> SchemaFile {
-        let (schema, model) = (self.plan.schema.clone(), self.model.clone());
-        SchemaFile { schema, model, precision: self.settings.precision }
-    }
-
     /// The whole stream came.
     pub(crate) fn complete(&mut self) -> Result<(), TrainError> {
         if self.expected.is_some() {
@@ -500,17 +358,6 @@ pub(crate) fn report(history: History, steps: u64) -> TrainReport {
 /// A batch that should come, as an error names it.
 fn described(expected: Option<Tag>) -> String {
     expected.map_or_else(|| "the end of the stream".to_owned(), |tag| tag.to_string())
-}
-
-/// Copies of these weights.
-fn snapshot(weights: &[Tensor]) -> Result<Vec<Tensor>, TchError> {
-    let _guard = tch::no_grad_guard();
-    let copy = |tensor: &Tensor| {
-        let mut copy = tensor.f_detach()?.f_empty_like()?;
-        copy.f_copy_(tensor)?;
-        Ok(copy)
-    };
-    weights.iter().map(copy).collect()
 }
 
 /// Adds the forecasts of a batch to a pass.

@@ -17,6 +17,7 @@ use crate::{
     report::{Progress, TrainReport},
     run::{self, Observer, Run},
     run_lock::{self, RunLock},
+    run_saving::raw_names,
     schedules::Rates,
     settings::TrainSettings,
     state::{History, Position, State, StreamShape},
@@ -292,8 +293,7 @@ impl Saved {
         if let Some(average) = average {
             // What is kept as the model is the average.
             average.restore(&parameters.tensors)?;
-            let raw =
-                self.optimizer.take(&run::raw_names(&parameters.names), &parameters.tensors)?;
+            let raw = self.optimizer.take(&raw_names(&parameters.names), &parameters.tensors)?;
             parameters.restore(&raw)?;
         }
         let names = optimizer.state_names(&parameters.names);
