@@ -40,6 +40,7 @@ mod operators;
 mod parameters;
 mod precision;
 mod recurrent;
+mod recurrent_options;
 mod target_column;
 mod tensor;
 mod tensor_file;

@@ -18,7 +18,7 @@ use std::{fmt::Debug, marker::PhantomData, num::NonZeroUsize};
 use tch::{Device, Kind, TchError, Tensor};
 
 /// What tells one recurrent model from another.
-pub(crate) trait Cell: Debug + Send + 'static {
+pub trait Cell: Debug + Send + Sync + 'static {
     /// What its weights are called before the dot.
     const NAME: &str;
     /// Gates of a unit: rows of its weights for each value of the hidden state.
@@ -39,7 +39,7 @@ pub(crate) trait Cell: Debug + Send + 'static {
 
 /// How large it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Layers {
+pub struct Layers {
     pub(crate) hidden: NonZeroUsize,
     pub(crate) layers: NonZeroUsize,
     /// Between layers.

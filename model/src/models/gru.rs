@@ -9,79 +9,17 @@
 //! ```
 
 use crate::{
-    error::ModelError,
-    model::{Architecture, Model, Shape},
-    recurrent::{Cell, Layers, Recurrent},
+    recurrent::{Cell, Layers},
+    recurrent_options::RecurrentOptions,
 };
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::num::NonZeroUsize;
-use tch::{Device, TchError, Tensor};
+use tch::{TchError, Tensor};
 
 /// How large it is: made by `Default`, and changed field by field.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct GruOptions {
-    /// Size of the hidden state; 64 by default.
-    pub hidden: NonZeroUsize,
-    /// Recurrent layers on top of each other; 1 by default.
-    pub layers: NonZeroUsize,
-    /// Dropout between layers; 0 by default, and without effect when there is one layer.
-    pub dropout: f64,
-}
-
-impl Default for GruOptions {
-    fn default() -> Self {
-        let hidden = const { NonZeroUsize::new(64).expect("a default is not zero") };
-        GruOptions { hidden, layers: NonZeroUsize::MIN, dropout: 0.0 }
-    }
-}
-
-impl GruOptions {
-    fn layers(&self) -> Layers {
-        Layers { hidden: self.hidden, layers: self.layers, dropout: self.dropout }
-    }
-}
-
-impl Architecture for GruOptions {
-    fn name(&self) -> &str {
-        "gru"
-    }
-
-    fn options(&self) -> Value {
-        serde_json::to_value(self).expect("plain structs always serialise")
-    }
-
-    fn has_heads(&self) -> bool {
-        true
-    }
-
-    fn check(&self) -> Result<(), ModelError> {
-        self.layers().check()
-    }
-
-    fn idle(&self, option: &str) -> Option<&'static str> {
-        self.layers().idle(option)
-    }
-
-    fn check_room(&self, shape: &Shape, available: u64) -> Result<(), ModelError> {
-        self.layers().check_room::<Gru>(shape, available)
-    }
-
-    fn build(
-        &self,
-        shape: &Shape,
-        seed: u64,
-        device: Device,
-    ) -> Result<Box<dyn Model>, ModelError> {
-        Ok(Box::new(Recurrent::<Gru>::new(self.layers(), shape, seed, device)?))
-    }
-}
+pub type GruOptions = RecurrentOptions<Gru>;
 
 /// The recurrence.
-#[derive(Debug)]
-pub(crate) struct Gru;
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gru;
 
 impl Cell for Gru {
     const NAME: &str = "gru";
@@ -103,8 +41,8 @@ impl Cell for Gru {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Inputs, Mode};
-    use tch::Kind;
+    use crate::{Architecture as _, Inputs, Mode, Shape};
+    use tch::{Device, Kind};
 
     /// Three time steps of one layer, written out as the PyTorch manual does.
     #[test]

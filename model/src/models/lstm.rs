@@ -9,79 +9,17 @@
 //! ```
 
 use crate::{
-    error::ModelError,
-    model::{Architecture, Model, Shape},
-    recurrent::{Cell, Layers, Recurrent},
+    recurrent::{Cell, Layers},
+    recurrent_options::RecurrentOptions,
 };
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::num::NonZeroUsize;
-use tch::{Device, TchError, Tensor};
+use tch::{TchError, Tensor};
 
 /// How large it is: made by `Default`, and changed field by field.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct LstmOptions {
-    /// Size of the hidden state; 64 by default.
-    pub hidden: NonZeroUsize,
-    /// Recurrent layers on top of each other; 1 by default.
-    pub layers: NonZeroUsize,
-    /// Dropout between layers; 0 by default, and without effect when there is one layer.
-    pub dropout: f64,
-}
-
-impl Default for LstmOptions {
-    fn default() -> Self {
-        let hidden = const { NonZeroUsize::new(64).expect("a default is not zero") };
-        LstmOptions { hidden, layers: NonZeroUsize::MIN, dropout: 0.0 }
-    }
-}
-
-impl LstmOptions {
-    fn layers(&self) -> Layers {
-        Layers { hidden: self.hidden, layers: self.layers, dropout: self.dropout }
-    }
-}
-
-impl Architecture for LstmOptions {
-    fn name(&self) -> &str {
-        "lstm"
-    }
-
-    fn options(&self) -> Value {
-        serde_json::to_value(self).expect("plain structs always serialise")
-    }
-
-    fn has_heads(&self) -> bool {
-        true
-    }
-
-    fn check(&self) -> Result<(), ModelError> {
-        self.layers().check()
-    }
-
-    fn idle(&self, option: &str) -> Option<&'static str> {
-        self.layers().idle(option)
-    }
-
-    fn check_room(&self, shape: &Shape, available: u64) -> Result<(), ModelError> {
-        self.layers().check_room::<Lstm>(shape, available)
-    }
-
-    fn build(
-        &self,
-        shape: &Shape,
-        seed: u64,
-        device: Device,
-    ) -> Result<Box<dyn Model>, ModelError> {
-        Ok(Box::new(Recurrent::<Lstm>::new(self.layers(), shape, seed, device)?))
-    }
-}
+pub type LstmOptions = RecurrentOptions<Lstm>;
 
 /// The recurrence.
-#[derive(Debug)]
-pub(crate) struct Lstm;
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lstm;
 
 impl Cell for Lstm {
     const NAME: &str = "lstm";
@@ -105,12 +43,14 @@ impl Cell for Lstm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Inputs, Mode};
-    use tch::Kind;
+    use crate::{Architecture as _, Inputs, Mode, Shape};
+    use std::num::NonZeroUsize;
+    use tch::{Device, Kind};
 
     fn options(hidden: usize, layers: usize, dropout: f64) -> LstmOptions {
         let size = |value| NonZeroUsize::new(value).unwrap();
-        LstmOptions { hidden: size(hidden), layers: size(layers), dropout }
+        let (hidden, layers) = (size(hidden), size(layers));
+        LstmOptions { hidden, layers, dropout, ..LstmOptions::default() }
     }
 
     /// The first value of each, in steps of the generator's 24 bits, is what every version has drawn
