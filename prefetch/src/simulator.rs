@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// The variable that names the library.
 const VARIABLE: &str = "MILLSTREAM_FAKE_CUDA";
-const SYMBOL: &[u8] = b"fake_cuda_read";
+const SYMBOL: &[u8] = b"fake_cuda_read_and_wait";
 
 /// Why there is no simulator.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,8 @@ pub enum SimulatorError {
     },
 }
 
-/// How the simulator is told of reads that it cannot see: a kernel on the default stream.
+/// How the simulator is told of reads on the host, which it cannot see and no stream can hold up: a
+/// kernel on the default stream, which is waited for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadKernel(extern "C" fn(sys::CUdeviceptr, usize) -> sys::CUresult);
 
@@ -51,8 +52,8 @@ impl ReadKernel {
         Ok(kernel)
     }
 
-    /// Enqueues a read of device memory.
-    pub(crate) fn enqueue(self, start: sys::CUdeviceptr, bytes: usize) -> Result<(), DriverError> {
+    /// Enqueues a read of device memory, and waits until the stream has come to it.
+    pub(crate) fn run(self, start: sys::CUdeviceptr, bytes: usize) -> Result<(), DriverError> {
         (self.0)(start, bytes).result()
     }
 }

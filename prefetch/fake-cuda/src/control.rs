@@ -2,12 +2,13 @@
 //!
 //! One exported function gives a table of functions, so that the two sides, which are compiled
 //! from the same source, cannot disagree on a name. A program under test needs one function only,
-//! [`fake_cuda_read`], under its own name.
+//! [`fake_cuda_read_and_wait`], under its own name.
 
 use crate::{
     calls,
     config::{Code, Config},
     driver::{DEFAULT_STREAM, lock},
+    entry::{answer, cuCtxSynchronize, synchronise},
     memory::Kind,
     stream::{Body, SHARED},
 };
@@ -62,6 +63,7 @@ pub(crate) struct ControlTable {
     pub(crate) latest_ns: extern "C" fn() -> u64,
     pub(crate) host_ns: extern "C" fn() -> u64,
     pub(crate) launch: extern "C" fn(&Kernel) -> Code,
+    pub(crate) synchronize: extern "C" fn() -> Code,
     pub(crate) host_write: extern "C" fn(usize, usize),
 }
 
@@ -76,6 +78,7 @@ static TABLE: ControlTable = ControlTable {
     latest_ns,
     host_ns,
     launch,
+    synchronize: cuCtxSynchronize,
     host_write,
 };
 
@@ -88,11 +91,16 @@ extern "C" fn fake_cuda_control() -> &'static ControlTable {
 }
 
 /// A kernel on the default stream that reads `bytes` bytes at `data`: the declaration of a program
-/// whose computation the simulator does not see.
+/// whose computation the simulator does not see. It computes on the host, where no stream can hold it
+/// up, so the kernel is waited for here, and not by a call that a program on a real device would not make.
 #[unsafe(no_mangle)]
-extern "C" fn fake_cuda_read(data: u64, bytes: usize) -> Code {
+extern "C" fn fake_cuda_read_and_wait(data: u64, bytes: usize) -> Code {
     let (stream, user) = (DEFAULT_STREAM, std::ptr::null_mut());
-    launch(&Kernel { stream, data, bytes, write: false, nanoseconds: 0, body: None, user })
+    let read = Kernel { stream, data, bytes, write: false, nanoseconds: 0, body: None, user };
+    match launch(&read) {
+        Code::SUCCESS => answer(|| synchronise(lock(), stream)),
+        code => code,
+    }
 }
 
 extern "C" fn reset() {

@@ -32,7 +32,7 @@ fn put<T>(out: Out<'_, T>, value: T) -> Result<(), Code> {
     Ok(())
 }
 
-fn answer(work: impl FnOnce() -> Result<(), Code>) -> Code {
+pub(crate) fn answer(work: impl FnOnce() -> Result<(), Code>) -> Code {
     work().err().unwrap_or(Code::SUCCESS)
 }
 
@@ -132,7 +132,7 @@ extern "C" fn cuCtxSetCurrent(context: usize) -> Code {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuCtxSynchronize() -> Code {
+pub(crate) extern "C" fn cuCtxSynchronize() -> Code {
     answer(|| {
         let driver = enter(Call::cuCtxSynchronize)?;
         need_context()?;
@@ -233,7 +233,11 @@ extern "C" fn cuStreamSynchronize(stream: usize) -> Code {
     })
 }
 
-fn synchronise(driver: std::sync::MutexGuard<'static, Driver>, stream: usize) -> Result<(), Code> {
+/// Waits until a stream has come to the end of what was enqueued.
+pub(crate) fn synchronise(
+    driver: std::sync::MutexGuard<'static, Driver>,
+    stream: usize,
+) -> Result<(), Code> {
     let (drain, clock, now) = driver.drain(stream)?;
     drop(driver);
     drain.wait();

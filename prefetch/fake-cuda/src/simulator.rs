@@ -150,6 +150,17 @@ impl Control {
         }
     }
 
+    /// Waits for the device by `cuCtxSynchronize`, as a program would on the calling thread.
+    ///
+    /// # Errors
+    /// The device is lost, or the thread has no context.
+    pub fn synchronize(&self) -> Result<(), Code> {
+        match (self.table.synchronize)() {
+            Code::SUCCESS => Ok(()),
+            code => Err(code),
+        }
+    }
+
     /// Says that the host is about to write to pinned memory, which the driver cannot see.
     pub fn host_write(&self, values: &[f32]) {
         (self.table.host_write)(values.as_ptr() as usize, size_of_val(values));
