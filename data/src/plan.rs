@@ -50,7 +50,8 @@ pub enum TargetKind {
     /// Its change since the window's last row, in its own units. Outcomes and forecasts in user units are
     /// levels: what it then is, and what it was last known to be plus the change.
     Difference,
-    /// Its change since the window's last row, or `delay` rows later, as a share of the value there.
+    /// Its change since the window's last row, or `delay` rows later, as a share of the size of
+    /// the value there: a rise is above 0, whatever the sign of what rose.
     Return,
     /// Whether that share lies above the dead band (1), below it (-1), or within (0).
     Direction,

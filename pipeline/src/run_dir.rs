@@ -189,6 +189,19 @@ pub(crate) fn has_final_report(run: &Path) -> bool {
     serde_json::from_slice(&report).is_ok_and(|Ended { interrupted }| !interrupted)
 }
 
+/// What a person was warned of in a run up to its report: before it was interrupted, and now.
+pub(crate) fn with_warnings_of_report(run: &Path, now: Vec<String>) -> Vec<String> {
+    #[derive(Default, serde::Deserialize)]
+    struct Said {
+        warnings: Vec<String>,
+    }
+    let report = plain_file::read(&run.join(REPORT)).unwrap_or_default();
+    let Said { mut warnings } = serde_json::from_slice(&report).unwrap_or_default();
+    let new: Vec<String> = now.into_iter().filter(|line| !warnings.contains(line)).collect();
+    warnings.extend(new);
+    warnings
+}
+
 /// Whether a run has a checkpoint to go on from.
 pub(crate) fn can_go_on(run: &Path) -> bool {
     is_there(&run.join("checkpoints/last")) || has_model(run)
@@ -392,6 +405,16 @@ mod tests {
         let kept = fs::read_to_string(&path).unwrap();
         assert_eq!(kept, "one \u{fffd}\ntwo\nthree\n");
         assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_report_keeps_what_was_said_before_an_interruption() {
+        let run = tempfile::tempdir().unwrap();
+        let now = || vec!["two".to_owned(), "three".to_owned()];
+        assert_eq!(with_warnings_of_report(run.path(), now()), now());
+        let report = br#"{"interrupted": true, "warnings": ["one", "two"]}"#;
+        fs::write(run.path().join(REPORT), report).unwrap();
+        assert_eq!(with_warnings_of_report(run.path(), now()), ["one", "two", "three"]);
     }
 
     #[test]

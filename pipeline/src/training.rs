@@ -332,7 +332,8 @@ impl Trained {
     fn keep(&mut self, watch: &Watch) -> Result<(), Error> {
         let run = self.lock.run_dir();
         run_dir::keep_warnings(run, watch.warnings())?;
-        self.report.close(watch.warnings().all(), self.begun.elapsed().as_secs_f64());
+        let warnings = run_dir::with_warnings_of_report(run, watch.warnings().all());
+        self.report.close(warnings, self.begun.elapsed().as_secs_f64());
         let json = serde_json::to_vec_pretty(&self.report);
         let json = json.map_err(|error| Error::new(ErrorKind::Other, error))?;
         run_dir::write_whole(&run.join(run_dir::REPORT), &json)?;
