@@ -12,7 +12,7 @@
 //!   waits in its own way.
 
 /// By name, `<stage>/<case>`.
-const STABLE: [&str; 26] = [
+const STABLE: [&str; 31] = [
     "stage/hand-over",
     "prefetch/ring-simulated",
     "normalize/fill-shuffled",
@@ -22,6 +22,11 @@ const STABLE: [&str; 26] = [
     "normalize/fit-apply",
     "trainer/steps",
     "trainer/steps-small-model",
+    "trainer/steps-gru",
+    "trainer/steps-transformer",
+    "trainer/steps-nlinear",
+    "trainer/steps-dlinear",
+    "trainer/steps-mlp",
     "predictor/forecasts",
     "predictor/forecasts-small-model",
     "line/train",
