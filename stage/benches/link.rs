@@ -130,10 +130,8 @@ fn measure(method: Method) -> Result<Sample<()>, Failure> {
 }
 
 fn run() -> Result<(), Failure> {
-    let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else { return Ok(()) };
-    if arguments.peers.is_some() {
-        return Err("this bench has no peers".into());
-    }
+    let given = std::env::args().skip(1);
+    let Some(arguments) = Arguments::parse_without_peers(given)? else { return Ok(()) };
     let json = arguments.create_json()?;
     let methods = arguments.select(vec![Method::Line, Method::BareChannels]);
     let rounds = if arguments.quick { 40 } else { 200 };

@@ -97,17 +97,7 @@ impl Trainer {
         if Checkpoints::new(run_dir).exist() || run_dir.join(journal::FILE).exists() {
             return Err(TrainError::HoldsARun { path: run_dir.to_owned() });
         }
-        let warnings = Warnings::default();
-        Ok(Trainer {
-            settings,
-            lock,
-            architecture: None,
-            warnings,
-            observer,
-            settings_text: None,
-            saved: None,
-            run: None,
-        })
+        Ok(Trainer::made(lock, settings, observer, None))
     }
 
     /// Goes on with the run in this folder. Fed the batches from its [`read_position`] on, it ends
@@ -155,17 +145,25 @@ impl Trainer {
             optimizer: last.optimizer()?,
             best,
         };
-        let warnings = Warnings::default();
-        Ok(Trainer {
+        Ok(Trainer::made(lock, settings, observer, Some(saved)))
+    }
+
+    fn made(
+        lock: RunLock,
+        settings: TrainSettings,
+        observer: Box<dyn FnMut(&Progress)>,
+        saved: Option<Saved>,
+    ) -> Self {
+        Trainer {
             settings,
             lock,
             architecture: None,
-            warnings,
+            warnings: Warnings::default(),
             observer,
             settings_text: None,
-            saved: Some(saved),
+            saved,
             run: None,
-        })
+        }
     }
 
     /// Trains a model of your own, in place of the one that the settings name: their `model` and

@@ -29,10 +29,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Failure> {
-    let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else { return Ok(()) };
-    if arguments.peers.is_some() {
-        return Err("this bench has no peers".into());
-    }
+    let given = std::env::args().skip(1);
+    let Some(arguments) = Arguments::parse_without_peers(given)? else { return Ok(()) };
     let json = arguments.create_json()?;
     let work = Work::new(arguments.quick)?;
     let rounds = if arguments.quick { 6 } else { 20 };

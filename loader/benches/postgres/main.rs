@@ -22,6 +22,7 @@ mod windows;
 mod workload;
 
 #[path = "../../../stage/benches/harness/mod.rs"]
+#[expect(dead_code, reason = "other benches use more of it")]
 mod harness;
 
 #[path = "../../tests/loader/support"]

@@ -34,10 +34,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Failure> {
-    let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else { return Ok(()) };
-    if arguments.peers.is_some() {
-        return Err("this bench has no peers".into());
-    }
+    let given = std::env::args().skip(1);
+    let Some(arguments) = Arguments::parse_without_peers(given)? else { return Ok(()) };
     let json = arguments.create_json()?;
     // As the program does before anything else, and on as many threads as it would take.
     memory::keep_freed_memory();

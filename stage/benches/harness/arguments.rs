@@ -42,6 +42,16 @@ impl Arguments {
         Ok(wanted.then_some(arguments))
     }
 
+    /// The same for a bench beside which nothing of others runs.
+    pub(crate) fn parse_without_peers(
+        given: impl Iterator<Item = String>,
+    ) -> Result<Option<Self>, Failure> {
+        match Arguments::parse(given)? {
+            Some(Arguments { peers: Some(_), .. }) => Err("this bench has no peers".into()),
+            arguments => Ok(arguments),
+        }
+    }
+
     /// The methods to measure: all, or those with one of the given texts in their description.
     pub(crate) fn select<M: Method>(&self, mut methods: Vec<M>) -> Vec<M> {
         let has = |name: String| self.only.iter().any(|text| name.contains(text));
