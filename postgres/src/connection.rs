@@ -237,6 +237,11 @@ async fn check_read_only(client: &Client, wanted: bool) -> Result<(), ConnectErr
     Err(ConnectError::Unreachable(io::Error::new(io::ErrorKind::PermissionDenied, why)))
 }
 
+/// Whether a wait is called off within this time; waits for that.
+pub(crate) fn called_within(stop: &Stop, time: Duration) -> bool {
+    runtime().block_on(async { timeout(time, stop.clone().called()).await.is_ok() })
+}
+
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("the system can make a runtime")
 }

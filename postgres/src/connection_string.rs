@@ -182,6 +182,44 @@ pub fn without_password(text: &str) -> String {
     }
 }
 
+/// Whether a text begins like a connection string that is a URL.
+#[must_use]
+pub fn is_url(text: &str) -> bool {
+    after_scheme(text).is_some()
+}
+
+/// Takes keys of one's own out of the query of a URL: gives what is left, for
+/// [`Server::new`](crate::Server::new), and their values; of a key that stands there twice, the last.
+///
+/// # Errors
+/// A value is not encoded as it should be.
+pub fn take_keys<const N: usize>(
+    url: &str,
+    keys: [&str; N],
+) -> Result<(String, [Option<String>; N]), PostgresError> {
+    let rest = after_scheme(url).unwrap_or(url);
+    // As in `read_url`: a `?` may stand in the password.
+    let place = match rest.find(['@', '/']) {
+        Some(at) if rest[at..].starts_with('@') => &rest[at + 1..],
+        _ => rest,
+    };
+    let mut values = [const { None }; N];
+    let Some((place, query)) = place.split_once('?') else { return Ok((url.to_owned(), values)) };
+    let mut kept = Vec::new();
+    for pair in query.split('&') {
+        let (key, value) = split(pair, '=');
+        let own = decode(key).ok().and_then(|key| keys.iter().position(|own| *own == key));
+        match own {
+            Some(own) => values[own] = Some(decode(value)?),
+            None => kept.push(pair),
+        }
+    }
+    let before = &url[..url.len() - query.len() - 1];
+    debug_assert!(before.ends_with(place), "the query is what is behind the place");
+    let mark = if kept.iter().all(|pair| pair.is_empty()) { "" } else { "?" };
+    Ok((format!("{before}{mark}{}", kept.join("&")), values))
+}
+
 fn after_scheme(text: &str) -> Option<&str> {
     text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"))
 }
@@ -310,6 +348,26 @@ mod tests {
         check_refused("host=h password='hush", "does not end");
         check_refused("jdbc:postgresql://ann:hush@h/d", "no = and no value");
         check_refused("hush", "expected postgres://user@host:5432/database");
+    }
+
+    #[test]
+    fn keys_of_ones_own_are_taken_out() {
+        let check = |url: &str, left: &str, table: Option<&str>| {
+            let (found, [value, _]) = take_keys(url, ["table", "model"]).unwrap();
+            assert_eq!((found.as_str(), value.as_deref()), (left, table), "{url}");
+        };
+        check("postgres://h/d?table=a.b", "postgres://h/d", Some("a.b"));
+        check(
+            "postgres://u:a?b@h/d?table=%22a%22&sslmode=x",
+            "postgres://u:a?b@h/d?sslmode=x",
+            Some("\"a\""),
+        );
+        check("postgres:///d?host=/t&table=a&model=m&table=b", "postgres:///d?host=/t", Some("b"));
+        check("postgres://u:p?table=x@h/d", "postgres://u:p?table=x@h/d", None);
+        check("postgres://h/d?t%61ble=", "postgres://h/d", Some(""));
+        check("postgres://h", "postgres://h", None);
+        assert!(take_keys("postgres://h/d?table=%zz", ["table"]).is_err());
+        assert!(is_url("postgresql://h") && !is_url("postgres:x") && !is_url("a.csv"));
     }
 
     fn check_shown(text: &str, expected: &str) {

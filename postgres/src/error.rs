@@ -137,6 +137,26 @@ pub enum PostgresError {
         /// What went wrong.
         source: postgres::Error,
     },
+    /// A COPY to the server broke off.
+    #[error("{server} did not take the rows of {place}")]
+    NotTaken {
+        /// User, host, port and database.
+        server: String,
+        /// What they were for.
+        place: String,
+        /// What went wrong.
+        source: postgres::Error,
+    },
+    /// The connection broke while a transaction was committed.
+    #[error(
+        "the connection to {server} broke while it committed, so whether that was done is not known: it has all of the new rows or none of them"
+    )]
+    CommitLost {
+        /// User, host, port and database.
+        server: String,
+        /// What went wrong.
+        source: postgres::Error,
+    },
     /// A table is emptied or rewritten whenever it is looked at.
     #[error(
         "{table} was rewritten or emptied each time its rows were to be read; try again when nothing does that any more"
@@ -204,7 +224,8 @@ impl PostgresError {
     }
 
     /// The code the server gave for it, if it is an error of the server's.
-    pub(crate) fn state(&self) -> Option<&SqlState> {
+    #[must_use]
+    pub fn state(&self) -> Option<&SqlState> {
         self.server_error()?.code()
     }
 
@@ -213,6 +234,7 @@ impl PostgresError {
         match self {
             PostgresError::Connect { source, .. }
             | PostgresError::Handshake { source, .. }
+            | PostgresError::NotTaken { source, .. }
             | PostgresError::Query { source, .. }
             | PostgresError::Stream { source, .. } => Some(source),
             _ => None,

@@ -122,6 +122,17 @@ impl Server {
         Server { stop, ..self }
     }
 
+    /// Does nothing for a while.
+    ///
+    /// # Errors
+    /// [`PostgresError::Stopped`] as soon as the wait is called off.
+    pub(crate) fn pause(&self, time: Duration) -> Result<(), PostgresError> {
+        match connection::called_within(&self.stop, time) {
+            true => Err(PostgresError::Stopped),
+            false => Ok(()),
+        }
+    }
+
     /// Whether the wait for it has been called off.
     #[must_use]
     pub fn is_stopped(&self) -> bool {

@@ -92,17 +92,7 @@ impl Session {
             self.run(&adopt, "adopt the snapshot of another connection")
                 .map_err(|error| gone(&self.server, error))?;
         }
-        let lifted =
-            LIMITS.iter().filter(|name| !self.server.sets_option(name)).map(|name| (*name, "0"));
-        let wanted: Vec<String> =
-            lifted.chain(SETTINGS).map(|(name, value)| format!("('{name}', '{value}')")).collect();
-        // Servers that do not know one of them skip it.
-        let set = format!(
-            "SELECT set_config(name, value, true) FROM (VALUES {}) AS wanted (name, value) \
-             WHERE name IN (SELECT lower(s.name) FROM pg_settings s)",
-            wanted.join(", ")
-        );
-        self.run(&set, "prepare the transaction")?;
+        self.run(&settings_sql(&self.server, &SETTINGS), "prepare the transaction")?;
         Ok(locked)
     }
 
@@ -204,6 +194,10 @@ impl Session {
         self.connection.is_closed()
     }
 
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     fn name(&self) -> String {
         self.server.name().to_owned()
     }
@@ -211,6 +205,20 @@ impl Session {
     fn refused(&self, action: &str, source: postgres::Error) -> PostgresError {
         PostgresError::Query { server: self.name(), action: action.to_owned(), source }
     }
+}
+
+/// What sets these for the transaction, and lifts the limits that the user did not set.
+pub(crate) fn settings_sql(server: &Server, settings: &[(&str, &str)]) -> String {
+    let lifted = LIMITS.iter().filter(|name| !server.sets_option(name)).map(|name| (*name, "0"));
+    let wanted = lifted.chain(settings.iter().copied());
+    let wanted: Vec<String> =
+        wanted.map(|(name, value)| format!("('{name}', '{value}')")).collect();
+    // Servers that do not know one of them skip it.
+    format!(
+        "SELECT set_config(name, value, true) FROM (VALUES {}) AS wanted (name, value) \
+         WHERE name IN (SELECT lower(s.name) FROM pg_settings s)",
+        wanted.join(", ")
+    )
 }
 
 /// Whether an error is about what a name means, or may be done with it.

@@ -7,7 +7,7 @@
 use super::copy::{CopyColumns, fields::TimeField};
 use crate::{LoadError, SourceSettings, filter::RowFilter};
 use millstream_data::TimeKind;
-use millstream_postgres::quote_name;
+use millstream_postgres::{name_parts, quote_name};
 
 /// What to read from.
 #[derive(Debug)]
@@ -137,22 +137,11 @@ fn time_literal(field: TimeField, bound: i64) -> Option<String> {
 
 /// Quotes `schema.table`. Parts that are quoted already may hold dots.
 fn quote_path(path: &str) -> Result<String, LoadError> {
-    let mut parts = vec![String::new()];
-    let mut quoted = false;
-    for letter in path.trim().chars() {
-        match letter {
-            '"' => quoted = !quoted,
-            '.' if !quoted => parts.push(String::new()),
-            _ => parts.last_mut().expect("there is always a last part").push(letter),
-        }
-    }
-    if quoted || parts.iter().any(String::is_empty) || path.contains('\0') {
-        return Err(LoadError::Setting {
-            key: "table",
-            value: path.to_owned(),
-            expected: "a name such as features, public.features or \"a schema\".\"a.table\"",
-        });
-    }
+    let parts = name_parts(path).ok_or_else(|| LoadError::Setting {
+        key: "table",
+        value: path.to_owned(),
+        expected: "a name such as features, public.features or \"a schema\".\"a.table\"",
+    })?;
     Ok(parts.iter().map(|part| quote_name(part)).collect::<Vec<_>>().join("."))
 }
 
