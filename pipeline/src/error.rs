@@ -186,8 +186,24 @@ fn predict_kind(error: &PredictError) -> ErrorKind {
             ErrorKind::Settings
         }
         PredictError::WrongData { .. } => ErrorKind::Data,
+        PredictError::Sink { source } => sink_kind(&**source),
         _ => ErrorKind::Other,
     }
+}
+
+#[cfg(feature = "postgres")]
+fn sink_kind(error: &(dyn StdError + 'static)) -> ErrorKind {
+    use millstream_predictor::PostgresTableError;
+    match error.downcast_ref::<PostgresTableError>() {
+        Some(error) if error.is_interrupted() => ErrorKind::Interrupted,
+        Some(error) if error.is_setting() => ErrorKind::Settings,
+        _ => ErrorKind::Other,
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+fn sink_kind(_: &(dyn StdError + 'static)) -> ErrorKind {
+    ErrorKind::Other
 }
 
 fn load_kind(error: &LoadError) -> ErrorKind {

@@ -4,7 +4,7 @@
 use crate::{
     device::{device, ring},
     error::Error,
-    output,
+    output::{self, Owner},
     report::{path_as_text, some_path_as_text},
     run_dir,
     settings::{Override, Overrides, Settings},
@@ -26,6 +26,7 @@ use serde::Serialize;
 use std::{
     fmt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// Where forecasts go that nobody named a file for, in the folder of their run.
@@ -53,6 +54,9 @@ pub struct Predicted {
     /// The stages of the line.
     #[serde(skip)]
     pub stages: Vec<StageReport>,
+    /// How long the model itself took: a part of what the predictor was busy.
+    #[serde(skip)]
+    pub forward: Duration,
     /// Whether it was cut short; nothing is then written.
     #[serde(skip)]
     pub interrupted: bool,
@@ -131,7 +135,8 @@ impl Forecast {
         }
     }
 
-    /// Writes to this file, `.csv` or `.parquet`.
+    /// Writes to this file, `.csv`, `.jsonl` or `.parquet`; `-` is stdout, which gets JSON lines, and
+    /// `postgres://user@host/database?table=NAME` a table of a PostgreSQL database.
     #[must_use]
     pub fn output(mut self, path: impl Into<PathBuf>) -> Self {
         self.output = Some(path.into());
@@ -266,10 +271,13 @@ pub(crate) fn predict_run(
     threads::claim_what_is_set(&settings.run);
 
     let checkpoint = run_dir::best_checkpoint(run);
-    let Contract { schema, scaling, .. } = read_contract(&checkpoint)?;
+    let Contract { schema, scaling, model, .. } = read_contract(&checkpoint)?;
     let times = asked.times(&schema)?;
     let output = match asked.output {
-        Some(path) => output::named(path, run, &settings.source)?,
+        Some(path) => {
+            let owner = Owner { run, model: &model.kind };
+            output::named(path, &owner, &settings.source, watch)?
+        }
         None => Output::file(run.join(DEFAULT_OUTPUT))?,
     };
     let observer = {
@@ -316,6 +324,7 @@ pub(crate) fn predict_run(
         skipped: outcome.report.skipped,
         output: outcome.report.output,
         to_come: outcome.report.to_come,
+        forward: outcome.report.forward,
         interrupted: outcome.ending == Ending::Interrupted,
         stages: outcome.stages,
     })

@@ -1,34 +1,79 @@
-//! Where `predict --output` may write, and in what format.
+//! Where `predict --output` may write, and in what format. `-` is stdout, a URL a table in PostgreSQL.
 //!
 //! A place that holds something else than forecasts is not written to: the files of a run, the cache,
 //! or the very source.
 
-use crate::error::Error;
+use crate::{error::Error, watch::Watch};
 use millstream_loader::SourceSettings;
 use millstream_predictor::{Output, PredictError};
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
+/// The name of the output that is no file: JSON lines on stdout.
+const STDOUT: &str = "-";
+
+/// The file of a run that ends like forecasts and is none.
+const JOURNAL: &str = "metrics.jsonl";
+
 #[derive(Debug, thiserror::Error)]
 enum OutputError {
-    #[error("--output - would be a file called \"-\"; name a file, e.g. --output forecasts.csv")]
-    Dash,
+    #[cfg(not(feature = "postgres"))]
+    #[error(
+        "this build has no PostgreSQL; name a file with --output, or build with the cargo feature \"postgres\""
+    )]
+    NoPostgres,
     #[error("--output {0}")]
     Format(PredictError),
     #[error("--output {} is {what}; name another file, e.g. --output forecasts.csv", .path.display())]
     Taken { path: PathBuf, what: &'static str },
 }
 
+/// Whose the forecasts are.
+pub(crate) struct Owner<'a> {
+    pub(crate) run: &'a Path,
+    /// The name of its architecture.
+    pub(crate) model: &'a str,
+}
+
 /// The output that the user named.
-pub(crate) fn named(path: &Path, run: &Path, source: &SourceSettings) -> Result<Output, Error> {
-    check(path, run, source).map_err(Error::settings)
+pub(crate) fn named(
+    path: &Path,
+    owner: &Owner<'_>,
+    source: &SourceSettings,
+    watch: &Watch,
+) -> Result<Output, Error> {
+    match path.to_str().filter(|text| is_url(text)) {
+        Some(url) => table(url, owner, watch),
+        None => check(path, owner.run, source).map_err(Error::settings),
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme))
+}
+
+#[cfg(feature = "postgres")]
+fn table(url: &str, owner: &Owner<'_>, watch: &Watch) -> Result<Output, Error> {
+    use millstream_predictor::PostgresTable;
+    let run = real(owner.run);
+    let run = run.file_name().unwrap_or_default().to_string_lossy();
+    let table = PostgresTable::from_url(url, owner.model, &run).map_err(Error::settings)?;
+    let (table, hold) = table.with_hold();
+    watch.stop_handle().hold(hold);
+    let warnings = watch.warnings().clone();
+    Ok(table.warning(move |line| warnings.warn(line)).into_output())
+}
+
+#[cfg(not(feature = "postgres"))]
+fn table(_: &str, _: &Owner<'_>, _: &Watch) -> Result<Output, Error> {
+    Err(Error::settings(OutputError::NoPostgres))
 }
 
 fn check(path: &Path, run: &Path, source: &SourceSettings) -> Result<Output, OutputError> {
-    if path == Path::new("-") {
-        return Err(OutputError::Dash);
+    if path == Path::new(STDOUT) {
+        return Ok(Output::json_lines(io::stdout()));
     }
     let taken = |what| Err(OutputError::Taken { path: path.to_owned(), what });
     let place = real(path);
@@ -45,8 +90,11 @@ fn check(path: &Path, run: &Path, source: &SourceSettings) -> Result<Output, Out
     Output::file(path).map_err(OutputError::Format)
 }
 
-/// Of the files in a run's folder, those that end like forecasts are.
+/// Of the files in a run's folder, those that end like forecasts are, but for its journal.
 fn is_forecasts(name: &Path) -> bool {
+    if name == Path::new(JOURNAL) {
+        return false;
+    }
     let ending = name.extension().and_then(|ending| ending.to_str());
     Output::endings().flatten().any(|known| ending == Some(known))
 }
@@ -107,7 +155,10 @@ mod tests {
         check("data/p.csv", "run/config.toml", "a file of the run");
         check("data/p.csv", "run/checkpoints/best/model.safetensors", "a file of the run");
         check("data/p.csv", "run/checkpoints/best/new.parquet", "a file of the run");
+        check("data/p.csv", "run/metrics.jsonl", "a file of the run");
         check("data/p.csv", "run/mine.csv", "csv ");
+        check("data/p.csv", "run/mine.jsonl", "jsonl ");
+        check("data/p.csv", "x.ndjson", "jsonl ");
         check("data/p.csv", "cache/key/shard-0000.arrow", "in the cache");
         check("data/p.csv", "data/p.csv", "what the rows are read from");
         check("data", "data/new.csv", "what the rows are read from");

@@ -11,11 +11,12 @@ use millstream_predictor::PredictProgress;
 use millstream_stage::{LineCounters, Warnings};
 use millstream_trainer::Progress;
 use std::{
+    any::Any,
     fmt,
     ops::ControlFlow,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -76,6 +77,8 @@ pub struct StopHandle {
     asked: Arc<AtomicBool>,
     sender: Sender<()>,
     receiver: Receiver<()>,
+    /// What waits end by that go on for a line that is to stop.
+    holds: Arc<Mutex<Vec<Box<dyn Any + Send>>>>,
 }
 
 impl Watch {
@@ -146,14 +149,29 @@ impl StopHandle {
         if !self.asked.swap(true, Ordering::Relaxed) {
             // The receiver lives as long as this does.
             let _ = self.sender.send(());
+            self.holds().clear();
         }
+    }
+
+    /// Keeps something until the line is asked to stop, if it has not been: whoever waits for it to be
+    /// dropped gives up then.
+    pub(crate) fn hold(&self, hold: impl Any + Send) {
+        let mut holds = self.holds();
+        if !self.asked.load(Ordering::Relaxed) {
+            holds.push(Box::new(hold));
+        }
+    }
+
+    /// Dropping something that is held does not panic.
+    fn holds(&self) -> MutexGuard<'_, Vec<Box<dyn Any + Send>>> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Default for StopHandle {
     fn default() -> Self {
         let (sender, receiver) = unbounded();
-        StopHandle { asked: Arc::default(), sender, receiver }
+        StopHandle { asked: Arc::default(), sender, receiver, holds: Arc::default() }
     }
 }
 

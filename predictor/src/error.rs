@@ -135,6 +135,12 @@ pub enum PredictError {
         /// How it ends, in small letters.
         ending: String,
     },
+    /// A stream of bytes does not take forecasts.
+    #[error("cannot write the forecasts: {source}")]
+    Stream {
+        /// What the system says.
+        source: WriteError,
+    },
     /// A sink of somebody else failed.
     #[error("the forecasts were not taken: {source}")]
     Sink {

@@ -6,8 +6,9 @@
 //! model wants. A checkpoint is a folder with `model.safetensors`, `schema.json`, `scaler.json` and
 //! their `checksums.txt`; who made it is not known here.
 //!
-//! A file appears under its name only when it is complete; its ending says in what format. A sink of your
-//! own implements [`ForecastSink`]. Forecasts are not judged here.
+//! A file appears under its name only when it is complete; its ending says in what format. A
+//! [`PostgresTable`] has all forecasts or none. A sink of your own implements [`ForecastSink`]. Forecasts
+//! are not judged here.
 //!
 //! ```
 //! use millstream_predictor::{Output, Predictor};
@@ -28,6 +29,8 @@ mod output;
 mod predictor;
 mod sinks;
 
+#[cfg(feature = "postgres")]
+pub use crate::sinks::postgres::{PostgresTable, PostgresTableError};
 pub use crate::{
     contract::{Contract, read_contract},
     error::PredictError,

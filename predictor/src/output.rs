@@ -1,5 +1,5 @@
-//! The place that forecasts go to: a sink of somebody else, or a [`WholeFile`], which has a temporary
-//! name until it is complete.
+//! The place that forecasts go to: a sink of somebody else, a stream of bytes, or a [`WholeFile`], which has
+//! a temporary name until it is complete.
 //!
 //! Rows are written as they come; memory holds at most one row group. A file that is dropped before it
 //! is finished removes itself, so a failed run leaves nothing; what a killed one leaves, the next
@@ -7,12 +7,14 @@
 
 use crate::{
     error::PredictError,
-    sinks::{FORMATS, FileWriter, ForecastSink, Format, WriteError},
+    sinks::{FORMATS, FileWriter, ForecastSink, Format, WriteError, jsonl::JsonLines},
 };
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use millstream_data::WholeFile;
+use millstream_stage::Flow;
 use std::{
     fmt, fs,
+    io::{ErrorKind, Write},
     path::{Path, PathBuf},
 };
 
@@ -25,6 +27,7 @@ type OpenSink = Box<dyn FnOnce(&SchemaRef) -> Result<Box<dyn ForecastSink>, Writ
 enum Target {
     File { path: PathBuf, format: &'static Format },
     Sink(OpenSink),
+    Lines(Box<dyn Write>),
 }
 
 impl Output {
@@ -49,6 +52,13 @@ impl Output {
         Output(Target::Sink(Box::new(open)))
     }
 
+    /// JSON lines to a stream of bytes, such as stdout. What was written stays there, also where the rest
+    /// does not come. A reader that goes away (`| head`) has all that he wanted: no more is made then, and
+    /// that is no error.
+    pub fn json_lines(stream: impl Write + 'static) -> Self {
+        Output(Target::Lines(Box::new(stream)))
+    }
+
     /// The endings of files that forecasts can be written to, for each format its usual one first.
     pub fn endings() -> impl Iterator<Item = &'static [&'static str]> {
         FORMATS.iter().map(|format| format.endings)
@@ -65,6 +75,10 @@ impl Output {
                 Ok(sink) => Ok(OpenOutput::Sink(sink)),
                 Err(source) => Err(PredictError::Sink { source }),
             },
+            Target::Lines(stream) => match JsonLines::new(stream, schema) {
+                Ok(lines) => Ok(OpenOutput::Lines(lines)),
+                Err(error) => Err(PredictError::Stream { source: error.into() }),
+            },
             Target::File { path, format } => {
                 let path = replaceable(path)?;
                 let file = WholeFile::create(&path).map_err(|error| at(&path, error.into()))?;
@@ -79,18 +93,24 @@ impl Output {
 pub(crate) enum OpenOutput {
     File { path: PathBuf, writer: Box<dyn FileWriter> },
     Sink(Box<dyn ForecastSink>),
+    Lines(JsonLines<Box<dyn Write>>),
 }
 
 impl OpenOutput {
+    /// Takes rows; says whether more are welcome.
+    ///
     /// # Errors
-    /// [`PredictError::Write`], [`PredictError::WriteRows`] or [`PredictError::Sink`].
-    pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), PredictError> {
+    /// [`PredictError::Write`], [`PredictError::WriteRows`], [`PredictError::Stream`] or
+    /// [`PredictError::Sink`].
+    pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<Flow, PredictError> {
         match self {
-            OpenOutput::File { path, writer } => writer.write(rows).map_err(|e| at(path, e)),
+            OpenOutput::File { path, writer } => writer.write(rows).map_err(|e| at(path, e))?,
             OpenOutput::Sink(sink) => {
-                sink.write(rows).map_err(|source| PredictError::Sink { source })
+                sink.write(rows).map_err(|source| PredictError::Sink { source })?;
             }
+            OpenOutput::Lines(lines) => return stays(lines.append(rows)),
         }
+        Ok(Flow::Continue)
     }
 
     /// Completes a file, waits until it is on the disk and gives it its name; gives that.
@@ -105,7 +125,20 @@ impl OpenOutput {
                 Ok(Some(path))
             }
             OpenOutput::Sink(sink) => sink.finish().map_err(|source| PredictError::Sink { source }),
+            OpenOutput::Lines(mut lines) => {
+                stays(lines.flush().map_err(WriteError::from)).map(|_| None)
+            }
         }
+    }
+}
+
+/// Whether the reader of a stream still reads.
+fn stays(written: Result<(), WriteError>) -> Result<Flow, PredictError> {
+    let Err(source) = written else { return Ok(Flow::Continue) };
+    let gone = source.downcast_ref::<std::io::Error>();
+    match gone.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        true => Ok(Flow::Stop),
+        false => Err(PredictError::Stream { source }),
     }
 }
 
@@ -140,6 +173,7 @@ impl fmt::Debug for Target {
         match self {
             Target::File { path, format } => write!(f, "{format:?} {}", path.display()),
             Target::Sink(_) => f.write_str("a sink"),
+            Target::Lines(_) => f.write_str("JSON lines"),
         }
     }
 }

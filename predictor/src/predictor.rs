@@ -17,6 +17,7 @@ use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 /// Something a watcher of a prediction may want to show.
@@ -51,7 +52,11 @@ pub struct PredictReport {
     pub skipped: u64,
     /// Of the rows, those past the last one of their series.
     pub to_come: u64,
-    /// The file; `None` when the line was interrupted, and nothing was left, or a sink is no file.
+    /// How long the model itself took, from inputs to forecasts on the host.
+    #[serde(skip)]
+    pub forward: Duration,
+    /// The file, or the table by its URL without a password; `None` when the line was interrupted, and nothing
+    /// was left, or the place has no name.
     pub output: Option<PathBuf>,
 }
 
@@ -149,6 +154,7 @@ impl Predictor {
         let labels = &sizes.map(|size| size as i64)[..dimensions];
         let model = self.model.as_ref().expect("the first batch has started the stream");
         let precision = self.contract.precision;
+        let begun = Instant::now();
         let outputs = precision
             .forward(&**model, &batch.inputs, Mode::Evaluate)
             .map_err(|source| PredictError::Forward { index: batch.batch().tag().index, source })?;
@@ -159,6 +165,7 @@ impl Predictor {
         let forecasts = forecasts(heads, &outputs).map_err(ModelError::from)?;
         self.forecasts.resize(forecasts.numel(), 0.0);
         forecasts.f_copy_data(&mut self.forecasts, forecasts.numel()).map_err(ModelError::from)?;
+        self.report.forward += begun.elapsed();
         batch.finish();
         Ok(())
     }
@@ -181,7 +188,9 @@ impl Sink for Predictor {
             return Err(PredictError::NoLevel { index: batch.tag().index });
         }
         let rows = self.table.rows(meta, plan, &self.forecasts);
-        self.output.write(&rows)?;
+        if self.output.write(&rows)? == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
         for code in &meta.series {
             self.seen[*code as usize] = true;
         }

@@ -18,7 +18,8 @@ pub trait ForecastSink {
     /// Ends the prediction: what went wrong, in a line.
     fn write(&mut self, rows: &RecordBatch) -> Result<(), WriteError>;
 
-    /// All rows have come: makes them last. Gives the file that they are in, where it is one.
+    /// All rows have come: makes them last. Gives the file that they are in, or what else their place is called,
+    /// where it has a name.
     ///
     /// # Errors
     /// As for [`write`](ForecastSink::write); the forecasts must then be gone.
@@ -52,7 +53,7 @@ pub(crate) struct Format {
 /// Makes of the list its modules, each with its `ENDINGS` and a function `open`, and [`FORMATS`].
 macro_rules! formats {
     ($($module:ident;)+) => {
-        $(mod $module;)+
+        $(pub(crate) mod $module;)+
 
         /// The formats there are.
         pub(crate) const FORMATS: &[Format] =
@@ -60,8 +61,12 @@ macro_rules! formats {
     };
 }
 
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
+
 formats! {
     csv;
+    jsonl;
     parquet;
 }
 

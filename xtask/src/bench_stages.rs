@@ -21,7 +21,9 @@ use crate::workspace::Workspace;
 use crate::{postgres_server, setup};
 
 use compare::Comparison;
-use program::{FILES, LINE, LINK, LOADER, NORMALIZE, PREDICTOR, RING, Results, TRAINER};
+use program::{
+    FILES, LINE, LINK, LOADER, NORMALIZE, PREDICTOR, Program, RING, Results, TO_POSTGRES, TRAINER,
+};
 use report::{Against, Report};
 
 /// Runs the task.
@@ -58,20 +60,27 @@ fn measure(workspace: &Workspace, quick: bool) -> Result<Report, Error> {
     for program in [RING, LINK, FILES, NORMALIZE, TRAINER, PREDICTOR, LINE] {
         report.extend(program.run(workspace, &folder, quick, None)?);
     }
-    report.extend(loader(workspace, &folder, quick)?);
+    for program in [LOADER, TO_POSTGRES] {
+        report.extend(with_postgres(program, workspace, &folder, quick)?);
+    }
     report.publish(&folder, Against::Floors)?;
     Ok(report)
 }
 
-/// The loader's cases, or why there are none: on a machine without PostgreSQL the other stages are
-/// still worth measuring.
-fn loader(workspace: &Workspace, folder: &Path, quick: bool) -> Result<Results, Error> {
+/// The cases of a bench that needs PostgreSQL, or why there are none: on a machine without, the other
+/// stages are still worth measuring.
+fn with_postgres(
+    program: Program,
+    workspace: &Workspace,
+    folder: &Path,
+    quick: bool,
+) -> Result<Results, Error> {
     match postgres_server::provide() {
-        Ok(()) => LOADER.run(workspace, folder, quick, None),
+        Ok(()) => program.run(workspace, folder, quick, None),
         Err(error) => {
             let reason = error.with_causes();
-            eprintln!("SKIPPED: the loader's benchmark of PostgreSQL: {reason}");
-            Ok(LOADER.skipped(reason))
+            eprintln!("SKIPPED: the {}'s benchmark of PostgreSQL: {reason}", program.stage);
+            Ok(program.skipped(reason))
         }
     }
 }

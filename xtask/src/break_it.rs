@@ -35,7 +35,7 @@ const fn trial(
 
 const ALL_FAULTS: (&str, &str) = ("MILLSTREAM_TEST_FAULTS", "all");
 
-const TRIALS: [Trial; 11] = [
+const TRIALS: [Trial; 12] = [
     trial("train", "faults", "every_call::training_survives_a_fault_at_any_call", ALL_FAULTS),
     trial("resume", "faults", "every_call::resuming_survives_a_fault_at_any_call", ALL_FAULTS),
     trial("import", "faults", "every_call::importing_survives_a_fault_at_any_call", ALL_FAULTS),
@@ -69,6 +69,12 @@ const TRIALS: [Trial; 11] = [
         "command",
         "secrets::a_password_is_in_no_output_and_no_file",
         ("MILLSTREAM_TEST_SECRETS", "100"),
+    ),
+    trial(
+        "table",
+        "command",
+        "table_crashes::a_crash_while_it_is_written_leaves_the_old_table_or_the_new",
+        ("MILLSTREAM_TEST_TABLE_CRASHES", "100"),
     ),
     trial(
         "extremes",

@@ -22,7 +22,7 @@ const TRAIN: &str = "train --quiet --set source.kind=ramp --set scale.method=max
                      --set train.model=mean_pool --set train.optimizer=sign --set train.epochs=1";
 
 /// … and its forecasts.
-const PREDICT: &str = "predict --quiet --output forecasts.jsonl";
+const PREDICT: &str = "predict --quiet --output forecasts.tsv";
 
 /// A diff of the guide.
 #[derive(Debug, PartialEq, Eq)]
@@ -82,15 +82,17 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
         command.arg(&manifest).arg("--").args(arguments.split_whitespace());
         process::run(command.current_dir(&place))?;
     }
-    let forecasts = place.join("forecasts.jsonl");
+    let forecasts = place.join("forecasts.tsv");
     let text = fs::read_to_string(&forecasts).map_err(Error::file("read", &forecasts))?;
-    if text.lines().any(|line| serde_json::from_str::<serde_json::Value>(line).is_err()) {
-        return Err(Error::Toys { problem: "forecasts.jsonl is not JSON lines".into() });
+    let (header, rows) = text.split_once('\n').unwrap_or_default();
+    let tabs = |line: &str| line.matches('\t').count();
+    if tabs(header) == 0 || rows.lines().any(|line| tabs(line) != tabs(header)) {
+        return Err(Error::Toys { problem: "forecasts.tsv is not separated by tabs".into() });
     }
     eprintln!(
         "toys: {} of them, and {} forecasts by all at once",
         toys.len(),
-        text.lines().count()
+        rows.lines().count()
     );
     Ok(())
 }

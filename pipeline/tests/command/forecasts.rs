@@ -236,7 +236,6 @@ fn what_belongs_to_the_model_cannot_be_set() {
     check_fails(&bench.run(&["predict", "--set", "source.table=x"]), 2, idle);
     let variable = bench.command(&["predict"]).env("MILLSTREAM_SOURCE__TABLE", "x").output();
     check_fails(&variable.unwrap(), 2, idle);
-    check_fails(&bench.run(&["predict", "--output", "-"]), 2, &["--output -"]);
     check_fails(&bench.run(&["predict", "--from", "soon"]), 2, &["--from \"soon\"", "2020-"]);
     let nothing = bench.run(&["predict", "--from", "2031-01-01"]);
     check_fails(&nothing, 3, &["nothing to forecast", "2020-03-20"]);

@@ -12,10 +12,13 @@ mod interrupts;
 mod line;
 mod locked;
 mod models;
+mod outputs;
 mod running;
 mod secrets;
 mod signals;
+mod table_crashes;
 mod tensorboard;
+mod to_postgres;
 mod trials;
 
 #[path = "../../../loader/tests/loader/support"]

@@ -25,6 +25,11 @@ impl Running {
         Running { child: Some(command.spawn().unwrap()) }
     }
 
+    /// A command that was started elsewhere.
+    pub(crate) fn of(child: Child) -> Self {
+        Running { child: Some(child) }
+    }
+
     fn id(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
@@ -37,6 +42,13 @@ impl Running {
             assert!(begun.elapsed() < HANGS, "nothing was seen");
             thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// It has not ended by itself.
+    pub(crate) fn still_runs(&self) {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap();
+        // Behind the name, which is in parentheses; Z is one that has ended.
+        assert!(!state.rsplit(')').next().unwrap().starts_with(" Z"), "it ended by itself");
     }
 
     /// Whether it has a thread of this name.

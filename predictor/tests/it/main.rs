@@ -7,4 +7,12 @@ mod data;
 mod files;
 mod forecast_table;
 mod own_sink;
+mod postgres_table;
 mod sample;
+
+#[path = "../../../loader/tests/loader/support"]
+#[expect(dead_code, reason = "the loader's own, which uses more of it")]
+mod support {
+    pub(super) mod authority;
+    pub(super) mod server;
+}

@@ -61,6 +61,10 @@ pub(super) const PREDICTOR: Program =
 /// From a cached panel to a trained model.
 pub(super) const LINE: Program = Program { stage: "line", package: "millstream", bench: "line" };
 
+/// From a table in PostgreSQL to forecasts in PostgreSQL.
+pub(super) const TO_POSTGRES: Program =
+    Program { stage: "predictor", package: "millstream", bench: "to_postgres" };
+
 impl Program {
     /// Builds and runs the program: beside its floors, or beside the peers that a Python has.
     ///

@@ -17,6 +17,7 @@ Examples:
   millstream train --resume runs/2026-11-16_09-30-00
   millstream train --fast-dev-run                 whether everything works, in seconds
   millstream predict --output forecasts.csv       forecasts of the newest run
+  millstream predict --output - | jq .            the same as JSON lines
   millstream import --config stocks.toml          read the source into the cache
   millstream export --output model.pt             the newest model, for torch.jit.load
   millstream doctor                               what is here and what is missing
@@ -146,8 +147,15 @@ pub(crate) struct PredictArgs {
     /// Run directory; without it the newest in run.dir that has a model
     #[arg(long, value_name = "RUN", conflicts_with = "config")]
     pub(crate) run: Option<PathBuf>,
-    /// Where to write, .csv or .parquet [default: RUN/predictions.parquet]
-    #[arg(long, value_name = "FILE")]
+    /// Where to write: .csv, .jsonl or .parquet, - for JSON lines on stdout, or a table in PostgreSQL,
+    /// postgres://user@host/database?table=NAME [default: RUN/predictions.parquet]
+    ///
+    /// A file or a table has all of the forecasts or none. What went to stdout is out, also if the rest
+    /// does not come: the exit code says whether it did. The url is as for source.url, so the password
+    /// is better in PGPASSWORD or ~/.pgpass. A table that is not there is made; in one that is, rows are
+    /// replaced that have the same series, time, step and model. The model is called after its
+    /// architecture, or by &model=NAME in the url.
+    #[arg(long, value_name = "PLACE")]
     pub(crate) output: Option<PathBuf>,
     /// Forecasts made at this time or later, in place of the run's test part
     ///

@@ -38,11 +38,14 @@ static PIPE: AtomicI32 = AtomicI32::new(-1);
 static VOICE: OnceLock<Voice> = OnceLock::new();
 
 /// What is lost when the process ends now.
-static WORK: Mutex<Work> = Mutex::new(Work { is_under_way: false, new_run: None, words: None });
+static WORK: Mutex<Work> =
+    Mutex::new(Work { is_under_way: false, saves: true, new_run: None, words: None });
 
 struct Work {
     /// Whether there may be something to save.
     is_under_way: bool,
+    /// Whether there ever will be.
+    saves: bool,
     /// A new run, which goes while it holds nothing.
     new_run: Option<UnsavedRun>,
     /// What to say to somebody who stops it before that.
@@ -68,6 +71,12 @@ pub(crate) fn nothing_to_save(words: String) {
     (work.is_under_way, work.words) = (false, Some(words));
 }
 
+/// Nothing is ever to be saved. Whoever stops the process hears these words.
+pub(crate) fn nothing_to_wait_for(words: String) {
+    nothing_to_save(words);
+    work().saves = false;
+}
+
 /// Makes a new run, which is removed if the process ends before there is a checkpoint in it. Whoever
 /// ends the process waits for it to be made, so that none is left that nobody knows of.
 pub(crate) fn make_run<T, E>(
@@ -82,7 +91,8 @@ pub(crate) fn make_run<T, E>(
 
 /// From here on there may be something to save, so a stop is waited for.
 pub(crate) fn is_under_way() {
-    work().is_under_way = true;
+    let mut work = work();
+    work.is_under_way = work.saves;
 }
 
 /// Stops the lines of this handle at the first signal.

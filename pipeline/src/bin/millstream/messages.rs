@@ -1,4 +1,5 @@
-//! Words for a person on stderr, results on stdout: the one place that writes to either.
+//! Words for a person on stderr, results on stdout: the one place that writes to either, but for the
+//! forecasts that `predict --output -` is asked for.
 //!
 //! A message that nobody can read is no reason to stop working: a full disk behind `2>`, a reader
 //! that went (`2>&1 | head`) or a closed terminal must neither end a training run nor keep it from

@@ -16,13 +16,26 @@ struct PredictResult<'a> {
     warnings: Vec<String>,
 }
 
+/// What is said of an interrupted command whose result went out as it was made.
+const PART: &str = "interrupted; stdout has a part of the forecasts";
+
 /// Forecasts as the flags say.
 pub(crate) fn predict(args: &PredictArgs) -> Result<Code, Error> {
     let display = Display::new(args.common.quiet);
     let watch = display.watch();
     interrupt::on_interrupt(&args.common, watch.stop_handle())?;
     let _trace = Trace::start(args.common.verbose);
-    interrupt::nothing_to_save("interrupted; nothing was written".to_owned());
+    let to_stdout = args.output.as_deref() == Some(Path::new("-"));
+    if to_stdout && args.common.json {
+        return Err(Error::settings(
+            "--json and --output - both write to stdout; leave --json out, or name a file, e.g. --output forecasts.jsonl",
+        ));
+    }
+    if to_stdout {
+        interrupt::nothing_to_wait_for(PART.to_owned());
+    } else {
+        interrupt::nothing_to_save("interrupted; nothing was written".to_owned());
+    }
     let overrides = Overrides::of_process(&args.common.set);
     let run = match &args.run {
         Some(run) => run.clone(),
@@ -44,6 +57,8 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<Code, Error> {
     let predicted = forecast.write(&watch)?;
     if args.common.json {
         print_json(&PredictResult { predicted: &predicted, warnings: watch.warnings().all() })?;
+    } else if to_stdout && predicted.interrupted {
+        display.say(PART);
     } else if let Some(line) = predicted.line() {
         display.say(&line);
     }
