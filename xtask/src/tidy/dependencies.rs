@@ -7,13 +7,14 @@ use super::Problem;
 use crate::workspace::Package;
 
 /// The packages that must build on a machine without libtorch.
-pub(crate) const WITHOUT_LIBTORCH: [&str; 6] = [
+pub(crate) const WITHOUT_LIBTORCH: [&str; 7] = [
     "millstream-stage",
     "millstream-data",
     "millstream-postgres",
     "millstream-loader",
     "millstream-normalize",
     "millstream-prefetch",
+    "millstream-evaluate",
 ];
 
 /// What a loader without its features must not compile.
@@ -46,7 +47,7 @@ const WATCHED: [Watched; 5] = [
 ];
 
 /// Package, and what it may use: names of [`WATCHED`] libraries and of workspace packages.
-const TABLE: [(&str, &[&str]); 13] = [
+const TABLE: [(&str, &[&str]); 14] = [
     ("millstream-stage", &[]),
     ("millstream-data", &["millstream-stage"]),
     ("millstream-postgres", &["postgres"]),
@@ -73,6 +74,7 @@ const TABLE: [(&str, &[&str]); 13] = [
             "postgres",
         ],
     ),
+    ("millstream-evaluate", &["millstream-data"]),
     (
         "millstream",
         &[
@@ -85,6 +87,7 @@ const TABLE: [(&str, &[&str]); 13] = [
             "millstream-model",
             "millstream-trainer",
             "millstream-predictor",
+            "millstream-evaluate",
             "fake-cuda",
             "fault-injector",
             "config",

@@ -9,7 +9,7 @@ use super::Problem;
 use crate::workspace::Package;
 
 /// The crates that people use alone, and so meet through their README.
-const STAGE_CRATES: [&str; 9] = [
+const STAGE_CRATES: [&str; 10] = [
     "millstream-stage",
     "millstream-data",
     "millstream-postgres",
@@ -19,6 +19,7 @@ const STAGE_CRATES: [&str; 9] = [
     "millstream-model",
     "millstream-trainer",
     "millstream-predictor",
+    "millstream-evaluate",
 ];
 
 /// Checks the packages; `exists` tells whether there is a file at a path.
