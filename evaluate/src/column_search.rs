@@ -33,7 +33,7 @@ impl Columns {
                 (find.key(Role::Series)?, time)
             }
         };
-        let columns = Columns { series, time, target_time, step, fold, targets };
+        let columns = Columns { series, time, target_time, step, fold, ours, targets };
         columns.check_apart(names)?;
         Ok(columns)
     }

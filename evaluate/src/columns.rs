@@ -83,6 +83,8 @@ pub struct Columns {
     pub step: Option<String>,
     /// The fold of a backtest.
     pub fold: Option<String>,
+    /// Whether the table is one of ours, by the names of its columns.
+    pub ours: bool,
     /// What is forecast.
     pub targets: Vec<JudgedColumns>,
 }

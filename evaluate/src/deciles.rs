@@ -23,14 +23,14 @@ impl<'a> DecileSums<'a> {
         DecileSums { forecasts, sections, found: Deciles::default() }
     }
 
-    pub(crate) fn add_target(&mut self, number: usize) {
+    pub(crate) fn add_target(&mut self, number: usize, outcomes: &[f64]) {
         let Forecasts { columns, keys, targets, time_kind, .. } = self.forecasts;
         let (target, values) = (&columns.targets[number].outcome, &targets[number]);
         let kind = time_kind.unwrap_or(TimeKind::Integer);
         let first = self.found.by_time.len();
         for section in &self.sections.sections {
             let mut rows: Vec<usize> = self.sections.rows(section).collect();
-            rows.retain(|row| !values.outcomes[*row].is_nan());
+            rows.retain(|row| !outcomes[*row].is_nan());
             if rows.is_empty() {
                 continue;
             }
@@ -54,7 +54,7 @@ impl<'a> DecileSums<'a> {
                     decile: decile + 1,
                     count: tenth.len() as u64,
                     mean_forecast: mean_of(&values.forecasts),
-                    mean_outcome: mean_of(&values.outcomes),
+                    mean_outcome: mean_of(outcomes),
                 });
             }
         }
@@ -107,7 +107,7 @@ mod tests {
         forecasts.add(&rows).unwrap();
         let sections = Sections::new(&forecasts).unwrap();
         let mut sums = DecileSums::new(&forecasts, &sections);
-        sums.add_target(0);
+        sums.add_target(0, &forecasts.targets[0].outcomes);
         let found = sums.finish();
         assert_eq!((found.too_few, found.by_time.len()), (1, 20));
         let of_first: Vec<(u64, f64)> =

@@ -139,6 +139,14 @@ pub enum EvaluateError {
         /// The columns that would have them.
         columns: String,
     },
+    /// Windows are judged whole, and none is.
+    #[error(
+        "of no forecast have all steps and targets come; --partial judges the {unfinished} rows that have an outcome"
+    )]
+    NothingWhole {
+        /// Rows with an outcome.
+        unfinished: u64,
+    },
     /// Groups that need what the table does not have.
     #[error("{what}")]
     NoGroups {

@@ -36,6 +36,9 @@ pub struct EvaluateSettings {
     /// How many rows a season has: for a seasonal naive forecast, and for the scale of `mase`, which goes by
     /// the row before without it.
     pub season: Option<NonZeroUsize>,
+    /// Of a table of ours, judge also windows of which some steps or targets are still to come. Training does
+    /// not; of other tables it is always so.
+    pub partial: bool,
 }
 
 /// By step, target and fold.
@@ -45,6 +48,7 @@ impl Default for EvaluateSettings {
             by: vec![Grouping::Step, Grouping::Target],
             direction: None,
             season: None,
+            partial: false,
         }
     }
 }
@@ -57,6 +61,9 @@ pub struct Evaluation {
     pub rows: u64,
     /// Rows without an outcome, of which there are no figures.
     pub without_outcome: u64,
+    /// Rows with an outcome that are not judged, as other steps or targets of their window have none; of tables of
+    /// ours, unless [`EvaluateSettings::partial`].
+    pub unfinished: u64,
     /// Series.
     pub series: u64,
     /// Times at which forecasts were made.

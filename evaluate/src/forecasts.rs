@@ -150,7 +150,7 @@ impl Forecasts {
             }
         }
         for (target, values) in columns.targets.iter().zip(&mut self.targets) {
-            values.add(batch, target, before, &mut self.odd)?;
+            values.add(batch, target, (before, columns.ours), &mut self.odd)?;
         }
         Ok(())
     }
@@ -182,12 +182,12 @@ impl TargetValues {
         &mut self,
         batch: &RecordBatch,
         columns: &JudgedColumns,
-        before: u64,
+        (before, single): (u64, bool),
         odd: &mut OddRows,
     ) -> Result<(), EvaluateError> {
         let first = self.forecasts.len();
         let said = |name: &str, into: &mut Vec<f64>| {
-            Cells { column: find(batch, name)?, name, before }.numbers(into)?;
+            Cells { column: find(batch, name)?, name, before }.numbers(single, into)?;
             match into[first..].iter().position(|number| !number.is_finite()) {
                 None => Ok(()),
                 Some(row) => {
@@ -204,7 +204,7 @@ impl TargetValues {
             }
         }
         let name = columns.outcome.as_str();
-        Cells { column: find(batch, name)?, name, before }.numbers(&mut self.outcomes)?;
+        Cells { column: find(batch, name)?, name, before }.numbers(single, &mut self.outcomes)?;
         for outcome in &mut self.outcomes[first..] {
             // A value that is not finite is missing.
             if outcome.is_infinite() {
@@ -214,7 +214,7 @@ impl TargetValues {
         }
         for (interval, into) in columns.intervals.iter().zip(&mut self.intervals) {
             for (name, into) in [&interval.lower, &interval.upper].into_iter().zip(&mut *into) {
-                Cells { column: find(batch, name)?, name, before }.numbers(into)?;
+                Cells { column: find(batch, name)?, name, before }.numbers(single, into)?;
             }
             for (lower, upper) in into[0][first..].iter().zip(&into[1][first..]) {
                 odd.crossing_bounds += u64::from(lower > upper);

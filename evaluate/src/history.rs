@@ -102,7 +102,7 @@ impl History {
         self.times.extend(known().map(|(row, _)| times[row]));
         for (name, into) in self.targets.iter().zip(&mut self.values) {
             let mut numbers = Vec::with_capacity(batch.num_rows());
-            Cells { column: cells(name)?, name, before }.numbers(&mut numbers)?;
+            Cells { column: cells(name)?, name, before }.numbers(false, &mut numbers)?;
             let finite = |number: f64| if number.is_finite() { number } else { f64::NAN };
             into.extend(known().map(|(row, _)| finite(numbers[row])));
         }

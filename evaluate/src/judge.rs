@@ -10,6 +10,7 @@ use crate::{
     forecasts::Forecasts,
     grouping::{Grouping, Groups},
     history::History,
+    judged_outcomes::JudgedOutcomes,
     references::{NaiveForecaster, References, TargetOf, has_target_times},
     sections::{Section, Sections},
     sums::{Judged, Pair, QuantileSlot, Sums},
@@ -57,12 +58,15 @@ pub(crate) fn judge(
 ) -> Result<Evaluation, EvaluateError> {
     let columns = &forecasts.columns;
     let rows = forecasts.keys.times.len();
-    let outcomes = || forecasts.targets.iter().map(|target| &target.outcomes);
-    let without = (0..rows).filter(|&row| outcomes().all(|known| known[row].is_nan())).count();
-    if without == rows {
+    let outcomes = JudgedOutcomes::new(forecasts, columns.ours && !settings.partial);
+    let JudgedOutcomes { without, unfinished, .. } = outcomes;
+    if without + unfinished == rows as u64 {
         let names: Vec<&str> = columns.targets.iter().map(|t| t.outcome.as_str()).collect();
         let (rows, columns) = (rows as u64, names.join(", "));
-        return Err(EvaluateError::NothingToJudge { rows, columns });
+        return Err(match unfinished {
+            0 => EvaluateError::NothingToJudge { rows, columns },
+            unfinished => EvaluateError::NothingWhole { unfinished },
+        });
     }
     let sections = Sections::new(forecasts)?;
     let groups = groups(forecasts, &sections, &settings.by)?;
@@ -72,11 +76,17 @@ pub(crate) fn judge(
     let wants_deciles = settings.by.contains(&Grouping::Decile);
     let mut deciles = wants_deciles.then(|| DecileSums::new(forecasts, &sections));
     for number in 0..columns.targets.len() {
-        let target = TargetOf { forecasts, sections: &sections, history, number };
+        let target = TargetOf {
+            forecasts,
+            sections: &sections,
+            history,
+            number,
+            judged: outcomes.of(number),
+        };
         let references = References::new(target, settings);
-        tally.add_target(number, &references);
+        tally.add_target(number, outcomes.of(number), &references);
         if let Some(deciles) = &mut deciles {
-            deciles.add_target(number);
+            deciles.add_target(number, outcomes.of(number));
         }
         notes.extend(references.notes);
         warnings.extend(references.warnings);
@@ -102,7 +112,8 @@ pub(crate) fn judge(
     }
     Ok(Evaluation {
         rows: rows as u64,
-        without_outcome: without as u64,
+        without_outcome: without,
+        unfinished,
         series: forecasts.series.len() as u64,
         times: times.len() as u64,
         columns: columns.clone(),
@@ -172,7 +183,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn add_target(&mut self, number: usize, references: &References) {
+    fn add_target(&mut self, number: usize, outcomes: &[f64], references: &References) {
         let forecasts = self.forecasts;
         let (columns, values) = (&forecasts.columns.targets[number], &forecasts.targets[number]);
         let quantiles: Vec<f64> = columns.quantiles.iter().map(|one| one.quantile).collect();
@@ -181,13 +192,14 @@ impl<'a> Tally<'a> {
         let place = |level: f64| self.levels.partition_point(|known| *known < level);
         let places: Vec<usize> = columns.intervals.iter().map(|one| place(one.level)).collect();
         let (mut judged, mut theirs) = (Judged::default(), Judged::default());
-        for (row, &outcome) in values.outcomes.iter().enumerate() {
+        for (row, &outcome) in outcomes.iter().enumerate() {
             if outcome.is_nan() {
                 continue;
             }
             let forecast = values.forecasts[row];
             let (last, scale) = (references.last[row], references.scale[row]);
-            let pair = Pair { forecast, outcome, last, scale };
+            let single = forecasts.columns.ours;
+            let pair = Pair { forecast, outcome, last, single, scale };
             judged.set(pair, !columns.score);
             for (naive, (_, said)) in self.naive.iter_mut().zip(&references.naive) {
                 if said[row].is_nan() {
@@ -212,13 +224,13 @@ impl<'a> Tally<'a> {
                 sums[groups.of(row, number)].add(&judged);
             }
         }
-        self.correlate(number, references);
+        self.correlate(number, outcomes, references);
     }
 
-    fn correlate(&mut self, target: usize, references: &References) {
+    fn correlate(&mut self, target: usize, outcomes: &[f64], references: &References) {
         let (forecasts, sections) = (self.forecasts, self.sections);
         let values = &forecasts.targets[target];
-        let mut cross = Cross { sections, outcomes: &values.outcomes, ..Cross::new(sections) };
+        let mut cross = Cross { sections, outcomes, ..Cross::new(sections) };
         for section in &sections.sections {
             let row = sections.order[section.rows.start] as usize;
             let found = cross.section(section, &values.forecasts);

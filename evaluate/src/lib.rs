@@ -43,6 +43,7 @@ mod formats;
 mod grouping;
 mod history;
 mod judge;
+mod judged_outcomes;
 mod known_values;
 mod long_table;
 mod references;

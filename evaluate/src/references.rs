@@ -43,6 +43,8 @@ pub(crate) struct TargetOf<'a> {
     pub(crate) sections: &'a Sections,
     pub(crate) history: Option<&'a History>,
     pub(crate) number: usize,
+    /// The outcomes that are judged.
+    pub(crate) judged: &'a [f64],
 }
 
 impl TargetOf<'_> {
@@ -74,13 +76,19 @@ impl TargetOf<'_> {
         series * self.sections.steps.len() as u32 + step
     }
 
+    /// Ours have numbers of 32 bits, whatever the history and text have.
+    fn as_kept(&self, value: f64) -> f64 {
+        if self.forecasts.columns.ours { f64::from(value as f32) } else { value }
+    }
+
     /// What is known: the outcomes of the table, and the history. That of a change says what came one step
     /// ahead.
     fn known(&self, direction: Direction) -> KnownValues {
         let keys = &self.forecasts.keys;
         let entry = |(row, value): (usize, &f64)| {
             let time = target_time(keys, row)?;
-            Some(Entry { sequence: self.sequence(direction, row), time, value: *value })
+            let value = self.as_kept(*value);
+            Some(Entry { sequence: self.sequence(direction, row), time, value })
         };
         let mut entries: Vec<Entry> =
             self.outcomes().iter().enumerate().filter_map(entry).collect();
@@ -99,7 +107,7 @@ impl TargetOf<'_> {
             let entry = move |((series, time), value): ((&u32, &i64), &f64)| Entry {
                 sequence: sequence(*series),
                 time: *time,
-                value: *value,
+                value: self.as_kept(*value),
             };
             rows.zip(&history.values[self.number]).map(entry).collect::<Vec<_>>()
         })
@@ -184,7 +192,7 @@ impl References {
         let (scale, place) = target.scale(direction, &known, season);
         if !score {
             let unknown = |of: &[f64]| {
-                let pairs = of.iter().zip(target.outcomes());
+                let pairs = of.iter().zip(target.judged);
                 pairs.filter(|(value, outcome)| value.is_nan() && !outcome.is_nan()).count()
             };
             notes.push(match (direction, unknown(&last)) {

@@ -13,6 +13,8 @@ pub(crate) struct Pair {
     pub(crate) outcome: f64,
     /// Of a level its last known value, NaN where nobody knows; of a change 0.
     pub(crate) last: f64,
+    /// Whether directions are of these numbers as `f32`, which is what the table holds.
+    pub(crate) single: bool,
     /// The error of "as a season before" in the series; NaN or 0 where there is none.
     pub(crate) scale: f64,
 }
@@ -46,7 +48,7 @@ struct JudgedQuantiles {
 impl Judged {
     /// Judges a pair anew, without quantiles and intervals.
     pub(crate) fn set(&mut self, pair: Pair, has_unit: bool) {
-        let Pair { forecast, outcome, last, scale } = pair;
+        let Pair { forecast, outcome, last, single, scale } = pair;
         self.each.clear();
         self.intervals.clear();
         (self.has_unit, self.quantiles) = (has_unit, None);
@@ -59,7 +61,9 @@ impl Judged {
         let sizes = forecast.abs() + outcome.abs();
         self.symmetric = if sizes == 0.0 { 0.0 } else { 2.0 * self.absolute / sizes };
         self.scaled = (scale > 0.0).then(|| self.absolute / scale);
-        self.direction = is_up(outcome, last).zip(is_up(forecast, last));
+        let kept = |value: f64| if single { f64::from(value as f32) } else { value };
+        let [said, came, last] = [forecast, outcome, last].map(kept);
+        self.direction = is_up(came, last).zip(is_up(said, last));
     }
 
     /// Adds what the quantiles of the pair say, rising.
@@ -290,7 +294,7 @@ mod tests {
     }
 
     fn pair(forecast: f64, outcome: f64) -> Pair {
-        Pair { forecast, outcome, last: 0.0, scale: f64::NAN }
+        Pair { forecast, outcome, last: 0.0, single: false, scale: f64::NAN }
     }
 
     #[test]
@@ -332,6 +336,8 @@ mod tests {
             level(11.0, 9.0, 10.0),
             level(11.0, 12.0, f64::NAN),
             level(10.0, 12.0, 10.0),
+            // As ours hold it, this is no change.
+            Pair { single: true, ..level(10.0 + 1e-9, 12.0, 10.0) },
         ];
         let found = of(&pairs, true);
         assert_eq!((found.directional_accuracy, found.mcc), (Some(0.5), None));

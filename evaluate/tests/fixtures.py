@@ -263,11 +263,16 @@ def random_table(random, series, days, start="2024-01-15"):
     })
 
 
+def single(values):
+    """What a table of millstream holds: numbers of 32 bits."""
+    return np.asarray(values).astype(np.float32).astype(float)
+
+
 def level_rows(random, series, days, horizon, targets, missing=0.0):
     """Forecasts of random walks as millstream writes them, `horizon` steps ahead, with the walks."""
     times = pd.date_range("2023-12-20", periods=days).strftime("%Y-%m-%d")
     walks = {
-        (name, target): 100 + 10 * number + np.cumsum(random.normal(size=days))
+        (name, target): single(100 + 10 * number + np.cumsum(random.normal(size=days)))
         for number, name in enumerate(f"s{n}" for n in range(series))
         for target in targets
     }
@@ -286,7 +291,7 @@ def level_rows(random, series, days, horizon, targets, missing=0.0):
                     "target_time": times[ahead] if ahead < days else None,
                     "fold": 0,
                     "target": target,
-                    "forecast": base + random.normal(scale=0.8),
+                    "forecast": np.float32(base + random.normal(scale=0.8)),
                     "outcome": walk[ahead] if ahead < days else np.nan,
                 })
     history = pd.DataFrame({
@@ -294,7 +299,7 @@ def level_rows(random, series, days, horizon, targets, missing=0.0):
         "time": np.tile(times, series),
         **{t: np.concatenate([walks[(f"s{n}", t)] for n in range(series)]) for t in targets},
     })
-    return pd.DataFrame(rows), history
+    return pd.DataFrame(rows).astype({"forecast": float}), history
 
 
 def wide(rows, extra=()):
@@ -364,7 +369,7 @@ def main(folder):
 
     rows, _ = level_rows(random, 14, 80, 2, ["close_return"])
     for column in ("forecast", "outcome"):
-        rows[column] = (rows[column] - 150) / 100
+        rows[column] = single((rows[column] - 150) / 100)
     rows["fold"] = pd.qcut(rows["time"].rank(method="dense"), 4, labels=False) + 1
     ask = {"direction": "sign", "season": 3, "by": ["fold", "step", "decile"]}
     case(folder, "folds_of_returns", wide(rows), rows, ask, parquet=True)

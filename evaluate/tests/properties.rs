@@ -68,6 +68,7 @@ fn settings() -> EvaluateSettings {
         .into_iter()
         .filter(|by| !matches!(by, Grouping::Month | Grouping::Fold))
         .collect();
+    settings.partial = true;
     settings.season = std::num::NonZero::new(2);
     settings
 }

@@ -77,6 +77,7 @@ fn ask(ask: &Value) -> EvaluateSettings {
     let mut settings = EvaluateSettings::default();
     let by = ask["by"].as_array().unwrap().iter();
     settings.by = by.map(|by| by.as_str().unwrap().parse().unwrap()).collect();
+    settings.partial = true;
     settings.direction = match ask["direction"].as_str().unwrap() {
         "sign" => Some(Direction::Sign),
         _ => Some(Direction::Change),
