@@ -1,6 +1,7 @@
 //! [`Error`]: what goes wrong, as one line and an exit code.
 
-use crate::secrets::hide_passwords;
+use crate::{evaluate_file, secrets::hide_passwords};
+use millstream_evaluate::EvaluateError;
 use millstream_loader::LoadError;
 use millstream_model::ModelError;
 use millstream_normalize::NormalizeError;
@@ -153,6 +154,13 @@ impl From<TrainError> for Error {
 impl From<PredictError> for Error {
     fn from(error: PredictError) -> Self {
         let kind = predict_kind(&error);
+        Error::new(kind, error)
+    }
+}
+
+impl From<EvaluateError> for Error {
+    fn from(error: EvaluateError) -> Self {
+        let kind = evaluate_file::kind(&error);
         Error::new(kind, error)
     }
 }

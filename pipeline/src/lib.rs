@@ -2,7 +2,7 @@
 //!
 //! [`Settings`] in, a [`Report`] out: [`train`] does all of it in one call. [`Training`] is the same in
 //! steps, for a [`Watch`] that shows what happens and can stop it, a model of your own, or a run that
-//! goes on. [`Forecast`] makes forecasts with a run, [`import`] fills the cache beforehand. The
+//! goes on. [`Forecast`] makes forecasts with a run, [`Evaluating`] judges a file of them, [`import`] fills the cache beforehand. The
 //! `millstream` command is a thin front of these. Each stage is a crate of its own besides, for
 //! programs that want no more than one.
 //!
@@ -26,6 +26,7 @@ mod dead_runs;
 mod device;
 mod doctor;
 mod error;
+mod evaluate_file;
 mod export;
 mod forecast;
 mod import;
@@ -47,6 +48,7 @@ mod watch;
 pub use crate::{
     doctor::{Finding, examine},
     error::{Error, ErrorKind},
+    evaluate_file::Evaluating,
     export::{ExportFormat, Exported, export},
     forecast::{Forecast, Predicted},
     import::{import, verify},
@@ -65,6 +67,7 @@ pub use crate::{
 
 /// What settings, reports and events are made of.
 pub use millstream_data as data;
+pub use millstream_evaluate as evaluate;
 pub use millstream_loader::{ImportReport, LoadProgress, SourceKind};
 pub use millstream_model as model;
 pub use millstream_normalize as normalize;

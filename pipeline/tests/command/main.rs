@@ -4,6 +4,7 @@
 mod answers;
 mod bench;
 mod bytes;
+mod evaluation;
 mod export;
 mod figures;
 mod flips;

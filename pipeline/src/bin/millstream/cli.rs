@@ -1,8 +1,13 @@
 //! Every flag of the `millstream` command, and nothing else.
 
-use crate::duration::duration;
+use crate::{duration::duration, evaluate::grouping};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::{num::NonZeroU64, path::PathBuf, time::Duration};
+use millstream::evaluate::Grouping;
+use std::{
+    num::{NonZeroU64, NonZeroUsize},
+    path::PathBuf,
+    time::Duration,
+};
 
 /// Keeps the training device fed: table in, trained weights and forecasts out.
 #[derive(Debug, Parser)]
@@ -18,6 +23,7 @@ Examples:
   millstream train --fast-dev-run                 whether everything works, in seconds
   millstream predict --output forecasts.csv       forecasts of the newest run
   millstream predict --output - | jq .            the same as JSON lines
+  millstream evaluate forecasts.csv               how good they are, beside naive ones
   millstream import --config stocks.toml          read the source into the cache
   millstream export --output model.pt             the newest model, for torch.jit.load
   millstream doctor                               what is here and what is missing
@@ -44,6 +50,12 @@ pub(crate) enum Command {
     /// come from (source, e.g. --set 'source.symbols=["AAPL", "MSFT"]'), what computes (prefetch,
     /// run) and train.batch_size.
     Predict(PredictArgs),
+    /// Say how good the forecasts in a file are, ours or another program's
+    ///
+    /// Errors, directions, correlations across series, quantiles and intervals, of all forecasts and of
+    /// groups, beside naive forecasts of the same. Figures are in the units of the file. What a column is
+    /// is told from its name, and said; where it cannot be told, a flag names it.
+    Evaluate(EvaluateArgs),
     /// Read the source into the cache
     Import(ImportArgs),
     /// Write the model of a trained run in a format of others
@@ -64,6 +76,7 @@ impl Command {
             Command::Pipeline(args) | Command::Train(args) => args.common.json,
             Command::Predict(args) => args.common.json,
             Command::Import(args) => args.common.json,
+            Command::Evaluate(args) => args.json,
             Command::Export(args) => args.json,
             Command::Doctor(common) => common.json,
             Command::Completions { .. } => false,
@@ -169,6 +182,76 @@ pub(crate) struct PredictArgs {
     /// Read the source anew, whatever is in the cache
     #[arg(long)]
     pub(crate) refresh: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EvaluateArgs {
+    /// A .parquet, .csv or .jsonl file of forecasts and outcomes, or the folder of a run
+    #[arg(value_name = "FORECASTS")]
+    pub(crate) forecasts: PathBuf,
+    /// Also by step, target, series, day, month, fold or decile of the forecasts of a time; several
+    /// with commas [default: step,target and, where there are folds, fold]
+    #[arg(long, value_name = "GROUPS", value_delimiter = ',', value_parser = grouping)]
+    pub(crate) by: Vec<Grouping>,
+    /// The table that the series come from, in such a file, for what was known before the first
+    /// forecast: last values, the scale of mase, naive forecasts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
+    /// Rows of a season: for the seasonal naive forecast, and for mase, which goes by 1 without it
+    #[arg(long, value_name = "N")]
+    pub(crate) season: Option<NonZeroUsize>,
+    /// What "sign" is of: the value itself, or its change since the last known value [default: sign of
+    /// what is called ..._return or ..._direction, else change]
+    #[arg(long, value_enum)]
+    pub(crate) direction: Option<DirectionOf>,
+    /// Judge also forecasts of which some steps or targets are still to come, as training does not; of
+    /// files of other programs it is always so
+    #[arg(long)]
+    pub(crate) partial: bool,
+    /// Also write all figures to a .csv, .parquet or .jsonl file, a row for each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print the result as one JSON object, the last line on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) columns: ColumnArgs,
+}
+
+/// Which column is what, where its name does not say so.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Columns")]
+pub(crate) struct ColumnArgs {
+    /// What was forecast
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) forecast: Option<String>,
+    /// What came
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) actual: Option<String>,
+    /// The series
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) series: Option<String>,
+    /// When the forecast was made
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) time: Option<String>,
+    /// The time that is forecast
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) target_time: Option<String>,
+    /// How many rows ahead
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) step: Option<String>,
+    /// The fold of a backtest
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) fold: Option<String>,
+}
+
+/// What a direction is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DirectionOf {
+    /// The value itself
+    Sign,
+    /// Its change since the last known value
+    Change,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,8 @@ mod display;
 mod doctor;
 mod duration;
 mod ending;
+mod evaluate;
+mod evaluation_table;
 mod export;
 mod import;
 mod interrupt;
@@ -108,6 +110,7 @@ fn run(command: Command) -> Result<Code, Error> {
         Command::Train(args) => train::train(&args, Mode::Train),
         Command::Predict(args) => predict::predict(&args),
         Command::Import(args) => import::import(&args).map(|()| Code::Done),
+        Command::Evaluate(args) => evaluate::evaluate(&args).map(|()| Code::Done),
         Command::Export(args) => export::export(&args).map(|()| Code::Done),
         Command::Doctor(common) => doctor::doctor(&common),
         Command::Completions { shell } => {
