@@ -32,7 +32,11 @@ use harness::{
     report::{Case, Comparison, Report},
     rounds::{self, Outcome},
 };
-use std::process::ExitCode;
+use std::{
+    fs::File,
+    process::{ExitCode, exit},
+    sync::{Arc, Mutex, PoisonError},
+};
 use support::server::{Options, Server};
 use workload::Work;
 
@@ -74,17 +78,32 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Failure> {
-    let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else { return Ok(()) };
-    if arguments.peers.is_some() {
-        return Err("this bench has no peers".into());
-    }
+    let given = std::env::args().skip(1);
+    let Some(arguments) = Arguments::parse_without_peers(given)? else { return Ok(()) };
     let json = arguments.create_json()?;
     // As the program does before anything else, and on as many threads as it would take.
     millstream::keep_freed_memory();
     tch::set_num_threads(std::thread::available_parallelism()?.get().try_into()?);
     let server = Server::with(&Options { settings: &SERVER, ..Options::default() });
     let work = Work::new(&server, arguments.quick)?;
-    agree::check(&work)?;
+    // The server is in a session of its own, so nobody else would stop it.
+    let server = Arc::new(Mutex::new(Some(server)));
+    let interrupted = Arc::clone(&server);
+    ctrlc::set_handler(move || {
+        stop(&interrupted);
+        exit(130);
+    })?;
+    let result = bench(&work, &arguments, json);
+    stop(&server);
+    result
+}
+
+fn stop(server: &Mutex<Option<Server>>) {
+    drop(server.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
+
+fn bench(work: &Work, arguments: &Arguments, json: Option<File>) -> Result<(), Failure> {
+    agree::check(work)?;
 
     let methods = arguments.select(vec![Method::Line, Method::BySeries, Method::ByForecast]);
     let rounds = if arguments.quick { 2 } else { 5 };
@@ -93,23 +112,23 @@ fn run() -> Result<(), Failure> {
         work.clear()?;
         match method {
             Method::Line => {
-                let (sample, forward_s) = ours::run(&work)?;
+                let (sample, forward_s) = ours::run(work)?;
                 shares.push(forward_s / sample.wall_s);
                 eprintln!("the model took {:.1} % of it", 100.0 * forward_s / sample.wall_s);
                 Ok(sample)
             }
-            Method::BySeries => loops::by_series(&work),
-            Method::ByForecast => loops::by_forecast(&work),
+            Method::BySeries => loops::by_series(work),
+            Method::ByForecast => loops::by_forecast(work),
         }
     })?;
     let mut report = Report::default();
     report.cases.extend(beside(
         &outcomes,
-        &work,
+        work,
         Method::BySeries,
         "to-postgres-beside-a-query-per-series",
     ));
-    report.cases.extend(beside(&outcomes, &work, Method::ByForecast, "to-postgres"));
+    report.cases.extend(beside(&outcomes, work, Method::ByForecast, "to-postgres"));
     report.cases.extend(forward(shares));
     report.publish(&outcomes, json)
 }

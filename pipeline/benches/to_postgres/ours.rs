@@ -19,8 +19,5 @@ pub(crate) fn run(work: &Work) -> Result<(Sample<()>, f64), Failure> {
     if predicted.rows != work.forecasts() as u64 {
         return Err(format!("{} forecasts, not {}", predicted.rows, work.forecasts()).into());
     }
-    for stage in &predicted.stages {
-        eprintln!("  {stage:?}");
-    }
     Ok((sample, predicted.forward.as_secs_f64()))
 }

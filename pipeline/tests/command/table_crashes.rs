@@ -1,5 +1,5 @@
-//! A table of forecasts is the old or the new one, whole, whenever whoever writes it dies: the command, or the
-//! server's process that works for it.
+//! A table of forecasts is the old or the new one, whole, whenever whoever writes it dies: the command, the
+//! server's process that works for it, or with that the whole server, which then recovers.
 //!
 //! `MILLSTREAM_TEST_TABLE_CRASHES` says how often; moments are drawn, the same on every machine up to how
 //! fast it is.
@@ -21,6 +21,7 @@ use std::{
 
 const IN_THE_SUITE: u64 = 6;
 const SEED: u64 = 17;
+const RECOVERS: Duration = Duration::from_secs(60);
 
 const SETTINGS: &str = r#"
 [source.generate]
@@ -118,8 +119,31 @@ impl Stage {
     fn settle(&mut self) {
         let begun = Instant::now();
         while !self.client.query(WRITER, &[]).unwrap().is_empty() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the server goes on for nobody");
+            assert!(begun.elapsed() < RECOVERS, "the server goes on for nobody");
         }
+    }
+
+    /// Kills one of the server's processes, upon which it ends all others and recovers; waits for that.
+    fn kill(&mut self, backend: i32) {
+        let name = std::fs::read(format!("/proc/{backend}/cmdline")).unwrap_or_default();
+        // It may have done its work.
+        if !name.starts_with(b"postgres: tester") {
+            return;
+        }
+        // SAFETY: a process of the server that this test has started, as its name says.
+        let sent = unsafe { libc::kill(backend, libc::SIGKILL) };
+        assert_eq!(sent, 0, "it is there and ours");
+        let begun = Instant::now();
+        while !self.client.is_closed() {
+            drop(self.client.simple_query("SELECT 1"));
+            assert!(begun.elapsed() < RECOVERS, "the server ends no connection");
+        }
+        self.client = loop {
+            match Client::connect(self.server.url(), NoTls) {
+                Ok(client) => break client,
+                Err(error) => assert!(begun.elapsed() < RECOVERS, "{error}"),
+            }
+        };
     }
 
     /// How long writing takes, from the first row on.
@@ -146,7 +170,8 @@ fn a_crash_while_it_is_written_leaves_the_old_table_or_the_new() {
     for number in 0..wanted {
         stage.put_back();
         assert_eq!(stage.digest(), old);
-        let delay = longest.mul_f64(f64::from(random.next_u32()) / f64::from(u32::MAX));
+        // Some come when all is done.
+        let delay = longest.mul_f64(1.25 * f64::from(random.next_u32()) / f64::from(u32::MAX));
         let running = stage.predict(1);
         let writer = loop {
             if let Some(writer) = stage.writer() {
@@ -162,7 +187,11 @@ fn a_crash_while_it_is_written_leaves_the_old_table_or_the_new() {
             running.signal(libc::SIGKILL);
             let _killed = running.end();
         } else {
-            stage.client.execute("SELECT pg_terminate_backend($1)", &[&writer]).unwrap();
+            if number % 4 == 1 {
+                stage.client.execute("SELECT pg_terminate_backend($1)", &[&writer]).unwrap();
+            } else {
+                stage.kill(writer);
+            }
             let output = running.output();
             let said = stderr(&output);
             let errors = said.lines().filter(|line| line.starts_with("error: ")).count();
