@@ -170,6 +170,32 @@ fn a_person_sees_tables_that_fit_his_screen() {
     assert!(table.contains("\nlast,overall,,mse,"), "{table}");
 }
 
+/// What a backtest with intervals leaves.
+#[test]
+fn folds_and_intervals_are_shown() {
+    let bench = Bench::new(SMALL);
+    let mut text =
+        "symbol,day,step,target_time,fold,y_forecast,y_lower_0.9,y_upper_0.9,y\n".to_owned();
+    for day in 0..12 {
+        for series in 0..4 {
+            let (fold, came) = (day / 4 + 1, (day * 5 + series * 3) % 7);
+            text += &format!("s{series},{day},1,{},{fold},{series},1,5,{came}\n", day + 1);
+        }
+    }
+    std::fs::write(bench.path("f.csv"), text).unwrap();
+    let output = bench.run(&["evaluate", "f.csv"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for expected in ["interval 0.9: ", "4.0000 wide", "by fold", "\nmean of folds ", "\n± std "] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let found = bench.json(&["evaluate", "f.csv", "--json"]);
+    assert_eq!((&found["folds"]["folds"], &found["rows"]), (&3.into(), &48.into()));
+    let groups = found["by"].as_array().unwrap().iter().find(|by| by["by"] == "fold").unwrap();
+    let mses = groups["groups"].as_array().unwrap().iter();
+    let mean = mses.map(|fold| fold["mse"].as_f64().unwrap()).sum::<f64>() / 3.0;
+    assert!((found["folds"]["mean"]["mse"].as_f64().unwrap() - mean).abs() < 1e-12);
+}
+
 /// Of the same forecasts, the same bits.
 #[test]
 fn every_format_says_the_same() {
