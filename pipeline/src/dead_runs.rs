@@ -3,7 +3,11 @@
 //! Such a folder is told by its name, which a person would not give, by what is in it, which is
 //! nothing but what a run writes before its first checkpoint, and by its lock, which is nobody's.
 
-use crate::{runs, unsaved::UNSAVED};
+use crate::{
+    backtest::folder::{BACKTEST, BACKTEST_NAME, fold_folders},
+    runs,
+    unsaved::UNSAVED,
+};
 use millstream_trainer::RunLock;
 use std::{
     ffi::OsStr,
@@ -49,9 +53,24 @@ fn looks_dead(run: &Path) -> bool {
         return true;
     }
     // One that `unsaved.rs` had begun to remove.
-    let hidden = hidden(UNSAVED);
-    runs::is_name(hidden.unwrap_or(name))
-        && entries(run).is_some_and(|entries| entries.iter().all(|entry| is_early(entry)))
+    let name = hidden(UNSAVED).unwrap_or(name);
+    runs::is_name(name) && is_all_early(run)
+        || name.strip_prefix(BACKTEST_NAME).is_some_and(runs::is_name) && is_early_backtest(run)
+}
+
+/// Whether nothing is in a folder but what a run writes before its first checkpoint.
+fn is_all_early(run: &Path) -> bool {
+    entries(run).is_some_and(|entries| entries.iter().all(|entry| is_early(entry)))
+}
+
+/// The same of a backtest, in the folder of its first fold too.
+fn is_early_backtest(path: &Path) -> bool {
+    let folds = fold_folders(path);
+    let is_note = |entry: &Path| entry.file_name().is_some_and(|name| name == BACKTEST);
+    folds.iter().all(|fold| is_all_early(fold))
+        && entries(path).is_some_and(|entries| {
+            entries.iter().all(|e| is_early(e) || is_note(e) || folds.contains(e))
+        })
 }
 
 fn is_discarded(name: &str) -> bool {
@@ -115,6 +134,25 @@ mod tests {
             fs::create_dir_all(run.join("checkpoints/.best.partial-34")).unwrap();
         };
         check(early, NAME, true);
+    }
+
+    #[test]
+    fn what_a_killed_backtest_left_goes_unless_a_fold_has_saved_something() {
+        let begun = |path: &Path| {
+            fs::write(path.join(BACKTEST), "").unwrap();
+            fs::write(path.join("config.toml"), "").unwrap();
+            fs::create_dir_all(path.join("fold-1/checkpoints/.best.partial-34")).unwrap();
+            fs::write(path.join("fold-1/metrics.jsonl"), "").unwrap();
+        };
+        check(begun, &format!("{BACKTEST_NAME}{NAME}"), true);
+        check(begun, &format!(".{BACKTEST_NAME}{NAME}{UNSAVED}"), true);
+        check(begun, "backtest-mine", false);
+        check(begun, NAME, false);
+        let saved = |path: &Path| {
+            begun(path);
+            fs::create_dir(path.join("fold-1/checkpoints/last")).unwrap();
+        };
+        check(saved, &format!("{BACKTEST_NAME}{NAME}"), false);
     }
 
     #[test]

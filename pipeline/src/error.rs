@@ -70,6 +70,11 @@ impl Error {
         Error::new(ErrorKind::Settings, source)
     }
 
+    /// The same, of this fold of a backtest.
+    pub(crate) fn in_fold(self, fold: usize) -> Self {
+        Error::new(self.kind, format!("fold {fold}: {self}"))
+    }
+
     /// What kind of thing went wrong.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -144,6 +149,13 @@ impl From<CudaError> for Error {
     }
 }
 
+impl From<NormalizeError> for Error {
+    fn from(error: NormalizeError) -> Self {
+        let kind = normalize_kind(&error);
+        Error::new(kind, error)
+    }
+}
+
 impl From<TrainError> for Error {
     fn from(error: TrainError) -> Self {
         let kind = train_kind(&error);
@@ -193,7 +205,7 @@ fn predict_kind(error: &PredictError) -> ErrorKind {
         PredictError::Write { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             ErrorKind::Settings
         }
-        PredictError::WrongData { .. } => ErrorKind::Data,
+        PredictError::WrongData { .. } | PredictError::Twice { .. } => ErrorKind::Data,
         PredictError::Sink { source } => sink_kind(&**source),
         _ => ErrorKind::Other,
     }
@@ -264,6 +276,7 @@ fn train_kind(error: &TrainError) -> ErrorKind {
         | TrainError::InUse { .. }
         | TrainError::NoCheckpoint { .. }
         | TrainError::NoTrainingBatch { .. }
+        | TrainError::OtherModel { .. }
         | TrainError::TwoColumns(_) => ErrorKind::Settings,
         TrainError::Model(error) => model_kind(error),
         _ => ErrorKind::Other,

@@ -8,6 +8,7 @@ use crate::{
     report::{path_as_text, some_path_as_text},
     run_dir,
     settings::{Override, Overrides, Settings},
+    shared_panel::{Rows, SharedPanel},
     texts::grouped,
     threads,
     training::loader,
@@ -30,7 +31,7 @@ use std::{
 };
 
 /// Where forecasts go that nobody named a file for, in the folder of their run.
-const DEFAULT_OUTPUT: &str =
+pub(crate) const DEFAULT_OUTPUT: &str =
     if cfg!(feature = "parquet") { "predictions.parquet" } else { "predictions.csv" };
 
 /// What forecasting gave.
@@ -99,6 +100,17 @@ pub(crate) struct Asked<'a> {
     warn_of_left_out: bool,
     /// How much of it.
     limit: Limit,
+    /// Rows that are there already.
+    panel: Option<&'a SharedPanel>,
+    /// The part that is tested in place of the run's own.
+    test: Option<Span>,
+}
+
+impl<'a> Asked<'a> {
+    /// The test part of a fold of a backtest, to this file.
+    pub(crate) fn of_fold(panel: &'a SharedPanel, test: Option<Span>, output: &'a Path) -> Self {
+        Asked { panel: Some(panel), test, output: Some(output), ..Asked::default() }
+    }
 }
 
 impl Asked<'_> {
@@ -227,6 +239,8 @@ impl Forecast {
             find_model: Some(&self.find_model),
             warn_of_left_out: true,
             limit: Limit::None,
+            panel: None,
+            test: None,
         };
         let predicted = predict_run(run, settings, &asked, watch)?;
         // The forecasts are there; a run that cannot be written to is no reason to call that a
@@ -271,7 +285,10 @@ pub(crate) fn predict_run(
     threads::claim_what_is_set(&settings.run);
 
     let checkpoint = run_dir::best_checkpoint(run);
-    let Contract { schema, scaling, model, .. } = read_contract(&checkpoint)?;
+    let Contract { mut schema, scaling, model, .. } = read_contract(&checkpoint)?;
+    if let Some(Span { from, until }) = asked.test {
+        (schema.test_start, schema.test_end) = (from, (until != i64::MAX).then_some(until));
+    }
     let times = asked.times(&schema)?;
     let output = match asked.output {
         Some(path) => {
@@ -309,8 +326,8 @@ pub(crate) fn predict_run(
         limit: asked.limit,
         ridge: false,
     };
-    let loader = loader(&settings, asked.refresh, watch);
-    let outcome = Pipeline::from("loader", loader, settings.prefetch.depth.get())
+    let rows = Rows::of(asked.panel, watch, || loader(&settings, asked.refresh, watch));
+    let outcome = Pipeline::from("loader", rows, settings.prefetch.depth.get())
         .then("normalize", Normalize::new(normalize, make_slots))
         .then("prefetch", ring)
         .stop_on(stop)

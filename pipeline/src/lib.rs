@@ -2,7 +2,9 @@
 //!
 //! [`Settings`] in, a [`Report`] out: [`train`] does all of it in one call. [`Training`] is the same in
 //! steps, for a [`Watch`] that shows what happens and can stop it, a model of your own, or a run that
-//! goes on. [`Forecast`] makes forecasts with a run, [`Evaluating`] judges a file of them, [`import`] fills the cache beforehand. The
+//! goes on. [`Backtest`] is every fold of a walk forward through time, and one table of what they forecast.
+//! [`Forecast`] makes forecasts with a run, [`Evaluating`] judges a file of them, [`import`]
+//! fills the cache beforehand. The
 //! `millstream` command is a thin front of these. Each stage is a crate of its own besides, for
 //! programs that want no more than one.
 //!
@@ -22,6 +24,7 @@
 //! of yours would call), and malloc and libtorch's threads are left alone unless you ask
 //! ([`keep_freed_memory`], [`Training::use_all_threads`], a number in `run.threads`).
 
+mod backtest;
 mod dead_runs;
 mod device;
 mod doctor;
@@ -38,6 +41,7 @@ mod runs;
 mod secrets;
 mod seeds;
 mod settings;
+mod shared_panel;
 mod texts;
 mod threads;
 mod training;
@@ -46,6 +50,7 @@ mod unsaved;
 mod watch;
 
 pub use crate::{
+    backtest::{Backtest, BacktestReport, BacktestRun, FoldReport, Period, Refit, resume_command},
     doctor::{Finding, examine},
     error::{Error, ErrorKind},
     evaluate_file::Evaluating,
@@ -62,7 +67,7 @@ pub use crate::{
     training::{NOTHING_SAVED, Run, Trained, Training, train},
     trial::Trial,
     unsaved::UnsavedRun,
-    watch::{Event, StopHandle, Watch},
+    watch::{Event, FoldProgress, StopHandle, Watch},
 };
 
 /// What settings, reports and events are made of.

@@ -24,6 +24,10 @@ enum OutputError {
         "this build has no PostgreSQL; name a file with --output, or build with the cargo feature \"postgres\""
     )]
     NoPostgres,
+    #[error(
+        "--output {}: the forecasts of all folds go to a file; name one, e.g. --output forecasts.parquet", .path.display()
+    )]
+    NoFile { path: PathBuf },
     #[error("--output {0}")]
     Format(PredictError),
     #[error("--output {} is {what}; name another file, e.g. --output forecasts.csv", .path.display())]
@@ -48,6 +52,18 @@ pub(crate) fn named(
         Some(url) => table(url, owner, watch),
         None => check(path, owner.run, source).map_err(Error::settings),
     }
+}
+
+/// The file that the user named for a table that is made of files and read again.
+pub(crate) fn named_file(
+    path: &Path,
+    folder: &Path,
+    source: &SourceSettings,
+) -> Result<Output, Error> {
+    if path == Path::new(STDOUT) || path.to_str().is_some_and(is_url) {
+        return Err(Error::settings(OutputError::NoFile { path: path.to_owned() }));
+    }
+    check(path, folder, source).map_err(Error::settings)
 }
 
 fn is_url(text: &str) -> bool {

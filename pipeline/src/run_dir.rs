@@ -4,6 +4,7 @@
 //! settings and for the note of its start. Checkpoints have checksums of their own.
 
 use crate::{
+    backtest::folder::{self, BACKTEST, BACKTEST_NAME, fold_folders, fold_name},
     dead_runs,
     error::{Error, ErrorKind},
     runs::{self, Started},
@@ -46,6 +47,8 @@ pub(crate) enum RunDirError {
     Create { dir: PathBuf, source: io::Error },
     #[error("cannot write {}", .path.display())]
     Write { path: PathBuf, source: io::Error },
+    #[error("cannot read {}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
     #[error("{} is not a run directory: it has no {file}", .run.display())]
     NotARun { run: PathBuf, file: &'static str },
     #[error("{} was changed since its run was started: a run keeps the settings it was started with; put the file back, or start a new run", .path.display())]
@@ -58,10 +61,25 @@ pub(crate) enum RunDirError {
     Changed { change: String },
 }
 
+/// What a new folder is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NewFolder<'a> {
+    /// A run, named after the time.
+    Run,
+    /// The run of a fold of a backtest, in whose folder it is.
+    Fold(usize),
+    /// A backtest, named after the time, and what its note says.
+    Backtest(&'a [u8]),
+}
+
 impl RunDir {
     /// Makes a new directory named after the time and writes the resolved settings into it. That of a
     /// run which is to be discarded has a name that nobody takes for a run.
-    pub(crate) fn create(settings: &Settings, trial: &Trial) -> Result<Self, Error> {
+    pub(crate) fn create(
+        what: NewFolder<'_>,
+        settings: &Settings,
+        trial: &Trial,
+    ) -> Result<Self, Error> {
         let Trial { limit, discard, .. } = *trial;
         let dir = &settings.run.dir;
         let made: Vec<PathBuf> = dir
@@ -77,7 +95,12 @@ impl RunDir {
             if folder.lock().is_ok() {
                 dead_runs::remove(dir);
             }
-            let path = make_unused(dir, discard).map_err(failed)?;
+            let path = match what {
+                NewFolder::Run => make_unused(dir, "", discard),
+                NewFolder::Backtest(_) => make_unused(dir, BACKTEST_NAME, discard),
+                NewFolder::Fold(fold) => make(dir.join(fold_name(fold))),
+            };
+            let path = path.map_err(failed)?;
             // Best effort, as below.
             let lock = RunLock::take(&path, &program());
             Ok(lock.inspect_err(|_| drop(fs::remove_dir(&path)))?)
@@ -87,9 +110,13 @@ impl RunDir {
         })?;
         let run = RunDir { lock, made, kept: false, discard };
         let started = Started::now().with_limit(limit).to_json();
+        let (note, said) = match what {
+            NewFolder::Backtest(said) => (BACKTEST, said),
+            NewFolder::Run | NewFolder::Fold(_) => (runs::FILE, started.as_slice()),
+        };
         let config = settings.to_toml();
         let mut checksums = Checksums::default();
-        for (name, bytes) in [(CONFIG, config.as_bytes()), (runs::FILE, started.as_slice())] {
+        for (name, bytes) in [(note, said), (CONFIG, config.as_bytes())] {
             write_whole(&run.path().join(name), bytes)?;
             checksums.add(name, bytes);
         }
@@ -125,10 +152,13 @@ impl RunDir {
 impl Drop for RunDir {
     fn drop(&mut self) {
         // A run that was interrupted or failed after its first checkpoint is kept: for --resume, and
-        // for predict, which needs no more than `best`.
-        let checkpoints = self.path().join("checkpoints");
-        let has = |name: &str| is_there(&checkpoints.join(name));
-        if !self.discard && (self.kept || has("last") || has("best")) {
+        // for predict, which needs no more than `best`. So is a backtest with such a fold.
+        let has_checkpoint = |run: &Path| {
+            ["last", "best"].iter().any(|name| is_there(&run.join("checkpoints").join(name)))
+        };
+        let has_some = has_checkpoint(self.path())
+            || fold_folders(self.path()).iter().any(|f| has_checkpoint(f));
+        if !self.discard && (self.kept || has_some) {
             return;
         }
         // Best effort: this runs while an error is on its way to the user, and that one matters.
@@ -140,18 +170,24 @@ impl Drop for RunDir {
 }
 
 /// Makes a folder for a run, named after the time.
-fn make_unused(dir: &Path, discard: bool) -> io::Result<PathBuf> {
+fn make_unused(dir: &Path, prefix: &str, discard: bool) -> io::Result<PathBuf> {
     let name = Started::now().name();
     for attempt in 1.. {
         let suffix = if attempt == 1 { String::new() } else { format!("-{attempt}") };
-        let name = format!("{name}{suffix}");
+        let name = format!("{prefix}{name}{suffix}");
         let path = dir.join(if discard { dead_runs::to_discard(&name) } else { name });
-        match fs::create_dir(&path) {
+        match make(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.and_then(|()| sync_folder(dir)).map(|()| path),
+            made => return made,
         }
     }
     unreachable!("some suffix is free")
+}
+
+fn make(path: PathBuf) -> io::Result<PathBuf> {
+    fs::create_dir(&path)?;
+    sync_folder(path.parent().unwrap_or(Path::new(".")))?;
+    Ok(path)
 }
 
 /// Takes the lock of a run that is to go on, before anything of it is read.
@@ -162,13 +198,13 @@ pub(crate) fn lock(run: &Path) -> Result<RunLock, Error> {
 
 /// What is at work, for others who find the run locked. Flags of a program may hold passwords; of
 /// `millstream`, the first names the command.
-fn program() -> String {
+pub(crate) fn program() -> String {
     let mut arguments = std::env::args_os();
     let program = arguments.next().map(PathBuf::from).unwrap_or_default();
     let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let command = arguments.next().and_then(|argument| argument.into_string().ok());
     match command.as_deref() {
-        Some(command @ ("train" | "pipeline")) => format!("{program} {command}"),
+        Some(command @ ("train" | "pipeline" | "backtest")) => format!("{program} {command}"),
         _ => program,
     }
 }
@@ -209,6 +245,7 @@ pub(crate) fn can_go_on(run: &Path) -> bool {
 
 /// Refuses a run that has no model yet. What is no run is for whoever reads it to say.
 pub(crate) fn check_model(run: &Path) -> Result<(), Error> {
+    folder::refuse(run)?;
     if has_model(run) || !run.join("config.toml").exists() {
         return Ok(());
     }
@@ -243,7 +280,11 @@ pub(crate) fn best_checkpoint(run: &Path) -> PathBuf {
 
 /// The settings of a run that goes on: its own, which nothing may change.
 pub(crate) fn resumed_settings(run: &Path, overrides: &Overrides) -> Result<Settings, Error> {
-    let (settings, changes) = settings_of(run, overrides)?;
+    unchanged(settings_of(run, overrides)?)
+}
+
+/// The settings, where nothing would change them.
+pub(crate) fn unchanged((settings, changes): (Settings, Vec<Override>)) -> Result<Settings, Error> {
     // Where new runs go is no matter of this one.
     match changes.iter().find(|change| change.key != "run.dir") {
         None => Ok(settings),
@@ -294,6 +335,12 @@ pub(crate) fn keep_warnings(run: &Path, warnings: &Warnings) -> Result<(), Error
 
 /// The file with a run's settings, which must be as they were written.
 fn config_file(run: &Path) -> Result<PathBuf, Error> {
+    folder::refuse(run)?;
+    settings_file(run)
+}
+
+/// The same of a backtest too.
+pub(crate) fn settings_file(run: &Path) -> Result<PathBuf, Error> {
     let path = run.join(CONFIG);
     if !path.is_file() {
         let error = RunDirError::NotARun { run: run.to_owned(), file: CONFIG };
@@ -324,7 +371,7 @@ mod tests {
     fn run_dir(parent: &Path) -> RunDir {
         let mut settings = Settings::default();
         settings.run.dir = parent.join("runs");
-        RunDir::create(&settings, &Trial::default()).unwrap()
+        RunDir::create(NewFolder::Run, &settings, &Trial::default()).unwrap()
     }
 
     #[test]
@@ -356,7 +403,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let mut settings = Settings::default();
         settings.run.dir = parent.path().join("runs");
-        let run = RunDir::create(&settings, &Trial::fast_dev_run()).unwrap();
+        let run = RunDir::create(NewFolder::Run, &settings, &Trial::fast_dev_run()).unwrap();
         let path = run.path().to_owned();
         fs::create_dir_all(path.join("checkpoints/best")).unwrap();
         assert!(runs::newest(&settings.run.dir).is_err(), "it is no run");
@@ -370,7 +417,7 @@ mod tests {
         let mut settings = Settings::default();
         settings.run.dir = parent.path().join("runs");
         let trial = Trial::limit_batches(3.try_into().unwrap());
-        let run = RunDir::create(&settings, &trial).unwrap();
+        let run = RunDir::create(NewFolder::Run, &settings, &trial).unwrap();
         assert_eq!(limit(run.path()).unwrap(), trial.limit);
         fs::write(run.path().join(runs::FILE), "{}").unwrap();
         assert!(limit(run.path()).unwrap_err().to_string().contains("run.json is damaged"));

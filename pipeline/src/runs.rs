@@ -3,7 +3,11 @@
 //! A run notes when it was started (`run.json`): names can be changed and files copied, and a copy
 //! of an old run is an old run.
 
-use crate::{error::Error, run_dir};
+use crate::{
+    backtest::folder::{BACKTEST, is_backtest},
+    error::Error,
+    run_dir,
+};
 use millstream_data::{ChecksumError, TimeKind};
 use millstream_normalize::Limit;
 use serde::{Deserialize, Serialize};
@@ -41,10 +45,11 @@ pub struct RunChoice {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("no trained run in {}{}; train one first, or name one with --run", .dir.display(), if .untrained.is_empty() { String::new() } else { format!(" ({} without a model)", .untrained.len()) })]
+#[error("no trained run in {}{}; train one first, or name one with --run{}", .dir.display(), if .untrained.is_empty() { String::new() } else { format!(" ({} without a model)", .untrained.len()) }, .backtests.first().map(|path| format!(", such as that of a fold in {}", path.display())).unwrap_or_default())]
 struct NoRun {
     dir: PathBuf,
     untrained: Vec<PathBuf>,
+    backtests: Vec<PathBuf>,
 }
 
 impl Started {
@@ -87,6 +92,12 @@ impl Started {
     }
 }
 
+/// When a backtest was started: what its note says.
+fn backtest_started(path: &Path) -> Option<String> {
+    let note = fs::read(path.join(BACKTEST)).ok()?;
+    serde_json::from_slice(&note).ok().map(|Started { started, .. }| started)
+}
+
 fn is_none(limit: &Limit) -> bool {
     *limit == Limit::None
 }
@@ -126,8 +137,9 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// There is none.
 pub fn newest(dir: &Path) -> Result<RunChoice, Error> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut runs: Vec<PathBuf> =
-        entries.filter(|path| path.join("config.toml").is_file() && !is_hidden(path)).collect();
+    let folders = entries.filter(|path| path.join("config.toml").is_file() && !is_hidden(path));
+    let (backtests, mut runs): (Vec<PathBuf>, Vec<PathBuf>) =
+        folders.partition(|path| is_backtest(path));
     // Newest first; of a run and its copy, the one that still has its name.
     runs.sort_by_cached_key(|run| {
         let started = Started::read(run);
@@ -149,9 +161,19 @@ pub fn newest(dir: &Path) -> Result<RunChoice, Error> {
                 let reason = run_dir::check(run, FILE).err()?;
                 Some(format!("{reason}; when that run was started is taken from its name"))
             });
-            Ok(RunChoice { remarks: passed_over.chain(unsure).collect(), run })
+            let started = Started::read(&run).map(|started| started.started);
+            let newer = backtests.iter().filter(|path| backtest_started(path) > started);
+            let newer = newer.map(|path| {
+                let (path, run) = (path.display(), run.display());
+                format!("{path} is newer than {run}, but is a backtest; name the run of a fold in it with --run")
+            });
+            let newer: Vec<String> = newer.collect();
+            Ok(RunChoice {
+                remarks: newer.into_iter().chain(passed_over).chain(unsure).collect(),
+                run,
+            })
         }
-        None => Err(Error::settings(NoRun { dir: dir.to_owned(), untrained: runs })),
+        None => Err(Error::settings(NoRun { dir: dir.to_owned(), untrained: runs, backtests })),
     }
 }
 
@@ -192,6 +214,25 @@ mod tests {
         check("renamed", 1);
         fs::create_dir(dir.path().join("zzz-no-run")).unwrap();
         check("renamed", 1);
+    }
+
+    #[test]
+    fn a_backtest_is_no_run_and_is_said_where_it_is_newer() {
+        let dir = tempfile::tempdir().unwrap();
+        let backtest = dir.path().join("backtest-2026-11-16_08-00-00");
+        fs::create_dir_all(run_dir::best_checkpoint(&backtest)).unwrap();
+        fs::write(backtest.join("config.toml"), "").unwrap();
+        let note = Started { started: "2026-11-16 08:00:00".to_owned(), ..Started::now() };
+        fs::write(backtest.join(BACKTEST), note.to_json()).unwrap();
+        let error = newest(dir.path()).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("a fold in {}", backtest.display())), "{error}");
+        run(dir.path(), "2026-11-17_08-00-00", Some("2026-11-17 08:00:00"), true);
+        assert!(newest(dir.path()).unwrap().remarks.is_empty());
+        fs::remove_dir_all(dir.path().join("2026-11-17_08-00-00")).unwrap();
+        run(dir.path(), "2026-11-15_08-00-00", Some("2026-11-15 08:00:00"), true);
+        let found = newest(dir.path()).unwrap();
+        assert!(found.run.ends_with("2026-11-15_08-00-00"), "{found:?}");
+        assert!(found.remarks[0].contains("but is a backtest"), "{found:?}");
     }
 
     #[test]

@@ -65,15 +65,8 @@ impl SeedsReport {
     pub fn new(runs: Vec<(u64, Report)>) -> Self {
         let (seeds, runs): (Vec<u64>, Vec<Report>) = runs.into_iter().unzip();
         let complete: Vec<&Report> = runs.iter().filter(|run| !run.interrupted).collect();
-        let spreads = |figures: fn(&Report) -> Option<&Figures>| {
-            let mut numbers: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-            for figures in complete.iter().filter_map(|run| figures(run)) {
-                for (name, value) in by_name(figures) {
-                    numbers.entry(name).or_default().push(value);
-                }
-            }
-            let spreads = numbers.into_iter();
-            spreads.filter_map(|(name, values)| Some((name, Spread::of(&values)?))).collect()
+        let spreads_of = |figures: fn(&Report) -> Option<&Figures>| {
+            spreads(complete.iter().filter_map(|run| figures(run)))
         };
         let losses: Vec<f64> = complete.iter().filter_map(|run| run.train_loss).collect();
         let mut warnings: Vec<String> = Vec::new();
@@ -85,13 +78,23 @@ impl SeedsReport {
         SeedsReport {
             interrupted: complete.len() < runs.len(),
             train_loss: Spread::of(&losses),
-            validation: spreads(|run| run.validation.as_ref()),
-            test: spreads(|run| run.test.as_ref()),
+            validation: spreads_of(|run| run.validation.as_ref()),
+            test: spreads_of(|run| run.test.as_ref()),
             seeds,
             warnings,
             runs,
         }
     }
+}
+
+/// Where each figure of several runs lies, by its name.
+pub(crate) fn spreads<'a>(runs: impl Iterator<Item = &'a Figures>) -> BTreeMap<String, Spread> {
+    let mut numbers: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (name, value) in runs.flat_map(by_name) {
+        numbers.entry(name).or_default().push(value);
+    }
+    let spreads = numbers.into_iter();
+    spreads.filter_map(|(name, values)| Some((name, Spread::of(&values)?))).collect()
 }
 
 /// The numbers over all steps and targets.
@@ -102,8 +105,9 @@ fn by_name(figures: &Figures) -> Vec<(String, f64)> {
 }
 
 impl Spread {
-    /// `None` where there is no number.
-    fn of(numbers: &[f64]) -> Option<Self> {
+    /// Of these; `None` where there is no number.
+    #[must_use]
+    pub fn of(numbers: &[f64]) -> Option<Self> {
         let count = numbers.len();
         let mean = numbers.iter().sum::<f64>() / count as f64;
         let squares: f64 = numbers.iter().map(|number| (number - mean).powi(2)).sum();

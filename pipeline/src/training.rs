@@ -10,8 +10,9 @@ use crate::{
     error::{Error, ErrorKind},
     forecast::{self, Asked, Predicted},
     report::Report,
-    run_dir::{self, RunDir},
+    run_dir::{self, NewFolder, RunDir},
     settings::{Overrides, Settings},
+    shared_panel::{Rows, SharedPanel},
     threads,
     trial::{Clock, Trial},
     unsaved::UnsavedRun,
@@ -23,7 +24,10 @@ use millstream_normalize::{Normalize, NormalizeSettings, Rank, Resume, TrainPurp
 use millstream_prefetch::Device;
 use millstream_stage::{Ending, Outcome, Pipeline};
 use millstream_trainer::{Progress, RunLock, TrainReport, Trainer};
-use std::{path::Path, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 /// Trains with these settings, silently, and gives what it found; all of it is in a new folder in
 /// `run.dir` too. For a look at what happens, a model of one's own or a run that goes on, there is
@@ -62,6 +66,17 @@ pub struct Training {
     model: Option<Box<dyn Architecture>>,
     refresh: Refresh,
     trial: Trial,
+    fold: Option<FoldOfBacktest>,
+}
+
+/// What a run has as a fold of a backtest.
+#[derive(Debug)]
+pub(crate) struct FoldOfBacktest {
+    pub(crate) number: usize,
+    /// Loaded once for all.
+    pub(crate) panel: SharedPanel,
+    /// The run with whose best weights it begins; `None` for those that the seed draws.
+    pub(crate) first_weights: Option<PathBuf>,
 }
 
 /// A run with a folder of its own, which nobody else writes to. The folder of a new run goes again
@@ -87,7 +102,7 @@ pub struct Trained {
 
 #[derive(Debug, thiserror::Error)]
 #[error("{} has finished; there is nothing to resume", .0.display())]
-struct Finished(std::path::PathBuf);
+pub(crate) struct Finished(pub(crate) PathBuf);
 
 /// What is said of a run that was stopped before there was anything to save.
 pub const NOTHING_SAVED: &str = "interrupted before the first step; nothing was saved";
@@ -118,6 +133,15 @@ impl Training {
         Ok(training)
     }
 
+    /// With settings that were checked when they were kept.
+    pub(crate) fn kept(settings: Settings) -> Result<Self, Error> {
+        Training::checked(settings, None)
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     fn checked(settings: Settings, resumed: Option<RunLock>) -> Result<Self, Error> {
         let begun = Instant::now();
         let settings = settings.with_absolute_paths();
@@ -126,7 +150,8 @@ impl Training {
         let device = device(settings.prefetch.device)?;
         let refresh = Refresh::Never;
         let trial = Trial::default();
-        Ok(Training { begun, settings, device, resumed, model: None, refresh, trial })
+        let (model, fold) = (None, None);
+        Ok(Training { begun, settings, device, resumed, model, refresh, trial, fold })
     }
 
     /// Trains a model of your own; `train.model` and its options are then not read. A run goes on
@@ -150,6 +175,12 @@ impl Training {
             self.settings.train.epochs = 1;
         }
         Ok(self)
+    }
+
+    /// Makes it a fold of a backtest: `run.dir` is then the backtest's folder.
+    pub(crate) fn in_backtest(mut self, fold: FoldOfBacktest) -> Self {
+        self.fold = Some(fold);
+        self
     }
 
     /// Reads the source anew, whatever is in the cache.
@@ -179,7 +210,11 @@ impl Training {
     /// The folder cannot be made, or the run has come to its end.
     pub fn start(mut self) -> Result<Run, Error> {
         let Some(lock) = self.resumed.take() else {
-            let new = RunDir::create(&self.settings, &self.trial)?;
+            let what = match &self.fold {
+                Some(fold) => NewFolder::Fold(fold.number),
+                None => NewFolder::Run,
+            };
+            let new = RunDir::create(what, &self.settings, &self.trial)?;
             let lock = new.lock().clone();
             return Ok(Run { training: self, lock, resume: None, new: Some(new) });
         };
@@ -271,6 +306,10 @@ impl Training {
         if let Some(model) = self.model.take() {
             trainer = trainer.with_model(model);
         }
+        let fold = self.fold.as_ref();
+        if let Some(run) = fold.and_then(|fold| fold.first_weights.as_deref()) {
+            trainer = trainer.with_first_weights_of(run)?;
+        }
         let normalize = NormalizeSettings {
             fit: settings.fit(),
             batch_size: settings.train.batch_size,
@@ -286,8 +325,9 @@ impl Training {
             limit: self.trial.limit,
             ridge: true,
         };
-        let loader = loader(settings, self.refresh, watch);
-        let line = Pipeline::from("loader", loader, settings.prefetch.depth.get())
+        let shared = fold.map(|fold| &fold.panel);
+        let rows = Rows::of(shared, watch, || loader(settings, self.refresh, watch));
+        let line = Pipeline::from("loader", rows, settings.prefetch.depth.get())
             .then("normalize", Normalize::new(normalize, make_slots))
             .then("prefetch", ring)
             .stop_on(stop);

@@ -3,6 +3,7 @@
 //! It takes another name first: from then on nothing can be added to it by its name, and what is in
 //! it can be looked at. A run that got its first checkpoint in the last moment gets its name back.
 
+use crate::backtest::folder::fold_folders;
 use std::{
     ffi::OsString,
     fs,
@@ -56,7 +57,13 @@ impl UnsavedRun {
     }
 }
 
+/// Whether a run has one, or a fold of a backtest.
 fn has_checkpoint(run: &Path) -> bool {
+    let folds = fold_folders(run);
+    has_own(run) || folds.iter().any(|fold| has_own(fold))
+}
+
+fn has_own(run: &Path) -> bool {
     let folder = fs::read_dir(run.join("checkpoints")).into_iter().flatten().flatten();
     let is_whole = |name: OsString| !name.to_string_lossy().contains(".partial");
     folder.map(|entry| entry.file_name()).any(is_whole)
@@ -80,6 +87,19 @@ mod tests {
         new.remove();
         assert!(!folder.path().join("runs").exists(), "something was left");
         new.remove();
+    }
+
+    #[test]
+    fn a_backtest_goes_unless_a_fold_has_a_checkpoint() {
+        let folder = tempfile::tempdir().unwrap();
+        let backtest = folder.path().join("runs/backtest");
+        fs::create_dir_all(backtest.join("fold-2/checkpoints/best")).unwrap();
+        let new = UnsavedRun::new(&backtest, false);
+        new.remove();
+        assert!(backtest.exists(), "a fold with a checkpoint was removed");
+        fs::remove_dir(backtest.join("fold-2/checkpoints/best")).unwrap();
+        new.remove();
+        assert!(!backtest.exists());
     }
 
     #[test]

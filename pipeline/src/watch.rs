@@ -32,6 +32,8 @@ pub enum Event<'a> {
     Loading(LoadProgress),
     /// A run that is there to stay, by its folder: it has data to learn from, or is forecast with.
     Started(&'a Path),
+    /// A fold of a backtest begins.
+    Fold(FoldProgress),
     /// A run goes on.
     Training(&'a Progress),
     /// Forecasts are being made.
@@ -40,6 +42,20 @@ pub enum Event<'a> {
     TimeIsUp,
     /// A line has come to its end, or failed.
     Ended,
+}
+
+/// Where a backtest is.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
+pub struct FoldProgress {
+    /// The fold that begins, from 1.
+    pub fold: usize,
+    /// How many there are.
+    pub of: usize,
+    /// About what share of all training comes before it, 0 to 1.
+    pub before: f64,
+    /// About what share of all training it has itself; 0 where it trains nothing.
+    pub share: f64,
 }
 
 /// Sees what happens, hears warnings and can stop a line. Without anything, as by default, a line
@@ -110,6 +126,19 @@ impl Watch {
         self.stop.clone()
     }
 
+    /// The same for one fold of many: its warnings are its own, and are said here too, with its name, unless
+    /// they were said before.
+    pub(crate) fn of_fold(&self, fold: usize) -> Watch {
+        let all = self.warnings.clone();
+        let tell = move |line: &str| {
+            let said = all.all();
+            if !said.iter().any(|said| without_fold(said) == line) {
+                all.warn(format!("fold {fold}: {line}"));
+            }
+        };
+        Watch { warnings: Warnings::telling(tell), ..self.clone() }
+    }
+
     /// Warns of what a plan says of its data, and of the windows that were left out.
     pub(crate) fn warn_of(&self, plan: &Plan, and_of_left_out: bool) {
         let left_out = left_out(&plan.windows).filter(|_| and_of_left_out);
@@ -139,6 +168,15 @@ impl Watch {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
+    }
+}
+
+/// A warning without the fold that it is of.
+pub(crate) fn without_fold(line: &str) -> &str {
+    let fold = line.strip_prefix("fold ").and_then(|rest| rest.split_once(": "));
+    match fold {
+        Some((number, bare)) if number.bytes().all(|byte| byte.is_ascii_digit()) => bare,
+        _ => line,
     }
 }
 
@@ -183,5 +221,26 @@ impl fmt::Debug for Watch {
             .field("warnings", warnings)
             .field("stop", stop)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_of_folds_is_told_once_and_kept_by_each() {
+        let all = Watch::default();
+        all.warnings().warn("a column is constant");
+        let folds = [3, 10].map(|fold| all.of_fold(fold));
+        for fold in &folds {
+            fold.warnings().warn("a column is constant");
+            fold.warnings().warn("left out: windows");
+        }
+        assert_eq!(all.warnings().all(), ["a column is constant", "fold 3: left out: windows"]);
+        assert_eq!(folds[1].warnings().all(), ["a column is constant", "left out: windows"]);
+        assert_eq!(without_fold("fold up: the table"), "fold up: the table");
+        folds[0].stop_handle().stop();
+        assert!(all.go_on().is_break(), "what stops one stops all");
     }
 }

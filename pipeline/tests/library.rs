@@ -4,7 +4,8 @@ use millstream::model::{
     Architecture, Inputs, Mode, Model, ModelDescription, ModelError, Parameters, Shape,
 };
 use millstream::{
-    ErrorKind, Event, Forecast, Limit, Overrides, Progress, Settings, Training, Trial, Watch,
+    Backtest, ErrorKind, Event, FoldProgress, Forecast, Limit, Overrides, Progress, Settings,
+    Training, Trial, Watch,
 };
 use millstream_data::SplitMix64;
 use std::{
@@ -234,4 +235,70 @@ fn a_model_of_ones_own_goes_on_to_the_same_bits_and_forecasts() {
     let forecast = Forecast::of(&resumed.run).with_models(find).output(&output);
     let rows = forecast.write(&Watch::default()).unwrap().rows;
     assert_eq!(fs::read_to_string(output).unwrap().lines().count() as u64, 1 + rows);
+}
+
+/// How many rows had been loaded, whenever the watcher was told.
+fn watching_loads() -> (Watch, Arc<Mutex<Vec<u64>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&told);
+    let watch = Watch::default().on_event(move |event| {
+        if let Event::Loading(progress) = event {
+            kept.lock().expect("nobody panics").push(progress.rows);
+        }
+    });
+    (watch, told)
+}
+
+#[test]
+fn the_folds_of_a_backtest_share_one_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(folder.path());
+    (settings.split.train, settings.split.folds) = (0.5, 4);
+    let (alone, rows_alone) = watching_loads();
+    Training::new(settings.clone()).unwrap().start().unwrap().train(&alone).unwrap();
+    let rows_alone = rows_alone.lock().unwrap();
+    let all = *rows_alone.iter().max().unwrap();
+    let loads = |told: &[u64]| told.iter().filter(|rows| **rows == all).count();
+    let once = loads(&rows_alone);
+
+    let (watch, told) = watching_loads();
+    let report = Backtest::new(settings.clone()).unwrap().start().unwrap().run(&watch).unwrap();
+    assert_eq!((report.folds.len(), loads(&told.lock().unwrap())), (4, once));
+    assert!(report.output.is_some_and(|path| path.is_file()) && !report.interrupted);
+    // One that loads for itself is seen.
+    Training::new(settings).unwrap().start().unwrap().train(&watch).unwrap();
+    assert_eq!(loads(&told.lock().unwrap()), 2 * once);
+}
+
+#[test]
+fn a_backtest_says_which_fold_it_is_at_and_stops_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(folder.path());
+    (settings.split.train, settings.split.folds) = (0.5, 3);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&seen);
+    let watch = Watch::default();
+    let stop = watch.stop_handle();
+    let watch = watch.on_event(move |event| match event {
+        Event::Fold(progress) => kept.lock().unwrap().push(progress),
+        Event::Training(Progress::Step { step: 7, .. }) if kept.lock().unwrap().len() == 2 => {
+            stop.stop();
+        }
+        _ => {}
+    });
+    let report = Backtest::new(settings).unwrap().start().unwrap().run(&watch).unwrap();
+    assert!(report.interrupted && report.folds.len() == 1 && report.output.is_none());
+    let seen = seen.lock().unwrap();
+    let at: Vec<(usize, usize)> =
+        seen.iter().map(|FoldProgress { fold, of, .. }| (*fold, *of)).collect();
+    assert_eq!(at, [(1, 3), (2, 3)]);
+    assert!(
+        seen[0].before == 0.0 && seen[1].before == seen[0].share && seen[1].share > seen[0].share
+    );
+
+    let resumed = Backtest::resume(&report.run, &Overrides::default()).unwrap();
+    let resumed = resumed.start().unwrap().run(&Watch::default()).unwrap();
+    assert!(!resumed.interrupted && resumed.folds.len() == 3);
+    let error = Backtest::resume(&report.run, &Overrides::default()).unwrap_err();
+    assert!(error.to_string().ends_with("has finished; there is nothing to resume"), "{error}");
 }

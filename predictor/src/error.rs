@@ -127,6 +127,26 @@ pub enum PredictError {
         /// What the writer says.
         source: WriteError,
     },
+    /// A file of forecasts cannot be read back.
+    #[error("cannot read {path}: {source}")]
+    ReadForecasts {
+        /// The file.
+        path: PathBuf,
+        /// What the reader says.
+        source: WriteError,
+    },
+    /// Two folds hold the same forecast.
+    #[error(
+        "{series:?} at {time} is forecast by fold {} and by fold {}: no time may be in the test part of two folds", .folds[0], .folds[1]
+    )]
+    Twice {
+        /// The series; empty where there is only one.
+        series: String,
+        /// When the forecast is made.
+        time: String,
+        /// The folds.
+        folds: [usize; 2],
+    },
     /// There is no format for files that end so.
     #[error("{} ends in .{ending}; forecasts are written as {}", .path.display(), endings())]
     Ending {

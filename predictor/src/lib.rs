@@ -7,8 +7,8 @@
 //! their `checksums.txt`; who made it is not known here.
 //!
 //! A file appears under its name only when it is complete; its ending says in what format. A
-//! [`PostgresTable`] has all forecasts or none. A sink of your own implements [`ForecastSink`]. Forecasts
-//! are not judged here.
+//! [`PostgresTable`] has all forecasts or none. A sink of your own implements [`ForecastSink`]. [`combine_folds`] makes one
+//! table of the forecasts of many folds. Forecasts are not judged here.
 //!
 //! ```
 //! use millstream_predictor::{Output, Predictor};
@@ -21,6 +21,7 @@
 //! ```
 
 mod checkpoint;
+mod combine;
 mod contract;
 mod error;
 mod export;
@@ -32,6 +33,7 @@ mod sinks;
 #[cfg(feature = "postgres")]
 pub use crate::sinks::postgres::{PostgresTable, PostgresTableError};
 pub use crate::{
+    combine::{Combined, FOLD_COLUMN, FoldForecasts, combine_folds},
     contract::{Contract, read_contract},
     error::PredictError,
     export::export_torchscript,

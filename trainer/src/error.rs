@@ -103,6 +103,14 @@ pub enum TrainError {
         /// What the caller says.
         given: String,
     },
+    /// A run is to begin with weights that are not of its model.
+    #[error(
+        "cannot begin with the weights of {path}: they are of another model, or of one that is shown other columns or windows"
+    )]
+    OtherModel {
+        /// The checkpoint.
+        path: PathBuf,
+    },
     /// There is no checkpoint where one should be.
     #[error("no checkpoint at {path}; nothing to resume there")]
     NoCheckpoint {

@@ -53,6 +53,7 @@ mod dropout;
 mod error;
 mod event_file;
 mod event_messages;
+mod first_weights;
 mod histogram;
 mod journal;
 mod judge;

@@ -8,6 +8,7 @@ use crate::{
     error::TrainError,
     event_file::EventFile,
     event_messages::Value,
+    first_weights::FirstWeights,
     journal::{self, EpochLine, Journal, Resumed},
     learner::{Learner, steps_per_epoch},
     loss_scale,
@@ -43,6 +44,8 @@ pub struct Trainer {
     /// What TensorBoard shows as the settings; `None` for those of the trainer.
     settings_text: Option<String>,
     saved: Option<Saved>,
+    /// What a new run begins with, in place of weights drawn by its seed.
+    first: Option<FirstWeights>,
     /// `None` until the first batch.
     run: Option<Box<Run>>,
 }
@@ -162,6 +165,7 @@ impl Trainer {
             observer,
             settings_text: None,
             saved,
+            first: None,
             run: None,
         }
     }
@@ -172,6 +176,18 @@ impl Trainer {
     pub fn with_model(mut self, architecture: impl Architecture + 'static) -> Self {
         self.architecture = Some(Box::new(architecture));
         self
+    }
+
+    /// Begins a new run with the weights of the best epoch of the run in this folder, in place of those
+    /// that the seed draws. All else is new: the optimizer, the schedule, the scaling. A run that goes
+    /// on does so from its own weights.
+    ///
+    /// # Errors
+    /// The run has no such checkpoint, or it is damaged. That it is of another model, or one that is shown
+    /// something else, is found with the first batch: [`TrainError::OtherModel`].
+    pub fn with_first_weights_of(mut self, run_dir: &Path) -> Result<Self, TrainError> {
+        self.first = Some(FirstWeights::of(run_dir)?);
+        Ok(self)
     }
 
     /// Tells these of what a person should know.
@@ -214,7 +230,11 @@ impl Trainer {
         {
             architecture.check_room(&shape, available)?;
         }
-        let model = architecture.build(&shape, settings.seed, place)?;
+        let mut model = architecture.build(&shape, settings.seed, place)?;
+        if let (Some(first), None) = (self.first.take(), &self.saved) {
+            let description = ModelDescription::of(&*architecture).with_heads(heads.clone());
+            first.put_into(&mut *model, &description, &plan.schema)?;
+        }
         let (precision, name) = (settings.precision, architecture.name());
         precision_check::check(precision, &*model, name, &batch.layout(), place)?;
         let per_epoch = steps_per_epoch(&plan, settings.accumulate.get());

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "clippy takes the helpers of a test for production code")]
 
 mod answers;
+mod backtest;
 mod bench;
 mod bytes;
 mod evaluation;

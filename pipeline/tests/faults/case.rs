@@ -96,7 +96,7 @@ impl Stage {
 
     /// The checkpoints that are there.
     fn checkpoints(&self) -> Vec<PathBuf> {
-        let runs = self.work.runs().into_iter();
+        let runs = self.work.runs_and_folds().into_iter();
         let both = runs.flat_map(|run| ["last", "best"].map(|it| run.join("checkpoints").join(it)));
         both.filter(|path| path.exists()).collect()
     }
@@ -113,7 +113,7 @@ impl Stage {
         // A run that is under way has other weights than one that is complete; a panel and
         // forecasts are what they are, as soon as they have their name.
         for (name, bytes) in &found {
-            let is_final = name == "predictions.parquet" || name.ends_with(".arrow");
+            let is_final = name.ends_with("predictions.parquet") || name.ends_with(".arrow");
             if is_final && self.expected.get(name) != Some(bytes) {
                 return Err(format!("{name} has its name and is not whole"));
             }

@@ -3,7 +3,7 @@
 
 use crate::{
     cases::try_faults,
-    subjects::{IMPORT, PREDICT, RESUME, TRAIN},
+    subjects::{BACKTEST, IMPORT, PREDICT, RESUME, TRAIN},
 };
 
 #[test]
@@ -24,4 +24,9 @@ fn importing_survives_a_fault_at_any_call() {
 #[test]
 fn predicting_survives_a_fault_at_any_call() {
     try_faults(&PREDICT);
+}
+
+#[test]
+fn backtesting_survives_a_fault_at_any_call() {
+    try_faults(&BACKTEST);
 }

@@ -5,7 +5,8 @@
 use crate::work_folder::WorkFolder;
 use std::{fs, path::Path};
 
-const RUN_FILES: [&str; 8] = [
+const RUN_FILES: [&str; 9] = [
+    "backtest.json",
     "checksums.txt",
     "config.toml",
     "run.json",
@@ -42,7 +43,7 @@ pub(crate) fn find(work: &WorkFolder) -> Vec<String> {
             }
         }
     }
-    for run in work.runs() {
+    for run in work.runs_and_folds() {
         if let Some(file) = missing(&run.join("checkpoints/last")) {
             found.push(format!("{} was left behind without {file}", run.display()));
         }
@@ -70,7 +71,10 @@ fn belongs(names: &[&str], is_dir: bool) -> bool {
             let is_shard = file.starts_with("shard-") && file.ends_with(".arrow");
             is_key(key) && (is_shard || ["lock", "manifest.json"].contains(file))
         }
-        (["runs", run], true) => run.starts_with("20"),
+        (["runs", run], true) => run.starts_with("20") || run.starts_with("backtest-20"),
+        (["runs", backtest, fold, rest @ ..], _) if fold.starts_with("fold-") => {
+            rest.is_empty() && is_dir || belongs(&[&["runs", backtest], rest].concat(), is_dir)
+        }
         (["runs", _, file], false) => {
             RUN_FILES.contains(file) || file.starts_with("events.out.tfevents.")
         }

@@ -9,18 +9,21 @@ use std::{collections::BTreeMap, fs, path::Path};
 pub(crate) type Results = BTreeMap<String, Vec<u8>>;
 
 /// What differs from run to run in a JSON file.
-const TIMES: [&str; 12] = [
+const TIMES: [&str; 14] = [
     "created",
     "checksum",
     // Checksums of the journal and the events, which tell how fast it went.
     "journal",
     "events",
+    // In the folder of a backtest, which is called after the time.
+    "output",
     "peak_rss_mb",
     "run",
     "samples_per_s",
     "seconds",
     "stages",
     "train_seconds",
+    "training_seconds",
     "wait_share",
     "warnings",
 ];
@@ -28,9 +31,17 @@ const TIMES: [&str; 12] = [
 const TENSORS: [&str; 2] = ["model.safetensors", "optimizer.safetensors"];
 const JSON: [&str; 3] = ["state.json", "schema.json", "scaler.json"];
 
-/// The checkpoints, the journal, the report and the forecasts of a run.
+/// The checkpoints, the journal, the report and the forecasts of a run; of a backtest those of its folds
+/// too.
 pub(crate) fn of_run(run: &Path) -> Results {
     let mut results = Results::new();
+    for fold in fs::read_dir(run).into_iter().flatten().map(|entry| entry.unwrap()) {
+        let name = fold.file_name().into_string().unwrap();
+        if name.starts_with("fold-") {
+            let of_fold = of_run(&fold.path()).into_iter();
+            results.extend(of_fold.map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
+        }
+    }
     for which in ["last", "best"] {
         let checkpoint = run.join("checkpoints").join(which);
         for name in TENSORS {

@@ -69,6 +69,29 @@ pub(crate) const PREDICT: Subject = Subject {
     next: |work| work.succeed(&["predict"]).map(drop),
 };
 
+/// Of two folds, into an empty folder of runs, over a panel that is cached already.
+pub(crate) const BACKTEST: Subject = Subject {
+    name: "backtest",
+    undisturbed: |work| work.succeed(&FOLDS).map(drop),
+    prepare: |work| work.succeed(&["import"]).map(drop),
+    args: |_| Ok(FOLDS.map(str::to_owned).to_vec()),
+    next: |work| match work.runs().last() {
+        Some(backtest) => {
+            let ran = work.run(&["backtest", "--resume", &text(backtest)])?;
+            match is_resumed(&ran) {
+                true => Ok(()),
+                // It was killed before it had said what it is; the next clears it away.
+                false if !backtest.join("checksums.txt").exists() => work.succeed(&FOLDS).map(drop),
+                false => Err(format!("cannot be resumed: {ran}")),
+            }
+        }
+        None => work.succeed(&FOLDS).map(drop),
+    },
+};
+
+const FOLDS: [&str; 7] =
+    ["backtest", "--set", "split.train=0.5", "--set", "split.folds=2", "--set", "train.epochs=1"];
+
 /// What there is to compare: the cached panel and the newest run.
 pub(crate) fn results_in(work: &WorkFolder) -> Results {
     let mut results = results::of_cache(&work.cache());

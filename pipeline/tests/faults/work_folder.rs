@@ -150,6 +150,18 @@ impl WorkFolder {
         runs
     }
 
+    /// The same, with the folds of a backtest in its place.
+    pub(crate) fn runs_and_folds(&self) -> Vec<PathBuf> {
+        let folds = |run: PathBuf| {
+            if !run.join("backtest.json").exists() {
+                return vec![run];
+            }
+            let entries = fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path());
+            entries.filter(|path| path.is_dir()).collect()
+        };
+        self.runs().into_iter().flat_map(folds).collect()
+    }
+
     /// The only run directory.
     pub(crate) fn run_dir(&self) -> Result<PathBuf, String> {
         match &self.runs()[..] {

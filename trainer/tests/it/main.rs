@@ -6,6 +6,7 @@ mod averages;
 mod checkpoints;
 mod early_stop;
 mod events;
+mod first_weights;
 mod learning;
 mod locked;
 mod nonfinite;

@@ -21,6 +21,7 @@ Examples:
   MILLSTREAM_TRAIN__SEED=7 millstream train       the same, from the environment
   millstream train --resume runs/2026-11-16_09-30-00
   millstream train --fast-dev-run                 whether everything works, in seconds
+  millstream backtest --set split.folds=5         train and forecast five folds, one after another
   millstream predict --output forecasts.csv       forecasts of the newest run
   millstream predict --output - | jq .            the same as JSON lines
   millstream evaluate forecasts.csv               how good they are, beside naive ones
@@ -44,6 +45,12 @@ pub(crate) enum Command {
     Pipeline(TrainArgs),
     /// Train a model into a new run directory
     Train(TrainArgs),
+    /// Train and forecast every fold of a walk forward through time (split.folds)
+    ///
+    /// Each fold is a run of its own, in a folder within that of the backtest. One table has the
+    /// forecasts of all, with their fold; the result has the figures of each, and mean and standard
+    /// deviation.
+    Backtest(BacktestArgs),
     /// Forecast with a trained run
     ///
     /// The model decides what it is shown and how that is scaled; --set reaches only where the rows
@@ -74,6 +81,7 @@ impl Command {
     pub(crate) fn json(&self) -> bool {
         match self {
             Command::Pipeline(args) | Command::Train(args) => args.common.json,
+            Command::Backtest(args) => args.common.json,
             Command::Predict(args) => args.common.json,
             Command::Import(args) => args.common.json,
             Command::Evaluate(args) => args.json,
@@ -151,6 +159,35 @@ pub(crate) struct TrialArgs {
     /// can be gone on with, for as long again.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) max_time: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BacktestArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Where the folds have their models from
+    #[arg(long, value_enum, default_value_t = RefitArg::EveryFold)]
+    pub(crate) refit: RefitArg,
+    /// Go on with an interrupted backtest; it keeps its own settings and what it refits
+    #[arg(long, value_name = "BACKTEST", conflicts_with_all = ["config", "set", "refit"])]
+    pub(crate) resume: Option<PathBuf>,
+    /// Where to write the forecasts of all folds, .csv or .parquet [default: BACKTEST/predictions.parquet]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Read the source anew, whatever is in the cache
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) refresh: bool,
+}
+
+/// What `--refit` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RefitArg {
+    /// Each trains a new one
+    EveryFold,
+    /// The first trains one, which forecasts all test parts with the scaling it was trained with
+    Once,
+    /// Each trains on from the best weights of the fold before; its scaling is fitted anew
+    WarmStart,
 }
 
 #[derive(Debug, Args)]

@@ -4,12 +4,14 @@
 //! in `loading_bar.rs` and `training_bar.rs`. Bars are made for terminals of 60 columns and more.
 
 use crate::{
-    interrupt, loading_bar::LoadingBar, messages::tell, ticker::Ticker, training_bar::TrainingBar,
+    backtest_bar::BacktestBar, interrupt, loading_bar::LoadingBar, messages::tell, ticker::Ticker,
+    training_bar::TrainingBar,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use millstream::{Event, PredictProgress, Progress, Watch};
+use millstream::{Event, FoldProgress, PredictProgress, Progress, Watch, resume_command};
 use std::{
     io::{IsTerminal, stderr},
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -101,6 +103,16 @@ impl Display {
         }
     }
 
+    /// As much as one line has room for, beside a bar of at least nothing: the parts, as far as they go.
+    pub(crate) fn fitting(&self, mut parts: Vec<String>) -> String {
+        loop {
+            let message = parts.join(", ");
+            if message.chars().count() < self.columns() || parts.pop().is_none() {
+                return message;
+            }
+        }
+    }
+
     /// Seconds since the display was made.
     pub(crate) fn seconds(&self) -> f64 {
         self.bar.elapsed().as_secs_f64()
@@ -148,21 +160,70 @@ impl Display {
 struct Bars {
     loading: LoadingBar,
     training: TrainingBar,
+    /// In place of that of training, once a fold of a backtest has begun.
+    backtest: Option<BacktestBar>,
+    /// The folder that was told of.
+    folder: PathBuf,
 }
 
 impl Bars {
     fn on(display: &Display) -> Self {
         let (loading, training) =
             (LoadingBar::new(display.clone()), TrainingBar::new(display.clone()));
-        Bars { loading, training }
+        Bars { loading, training, backtest: None, folder: PathBuf::new() }
+    }
+
+    /// Another fold of a backtest begins. What the folds before have saved is there.
+    fn begin_fold(&mut self, display: &Display, fold: FoldProgress) {
+        if fold.fold > 1 {
+            let command = resume_command(&self.folder);
+            interrupt::nothing_to_save(format!("interrupted; go on with: {command}"));
+        }
+        match &mut self.backtest {
+            Some(bar) => bar.begin(fold),
+            None => self.backtest = Some(BacktestBar::new(display.clone(), fold)),
+        }
+    }
+
+    /// Shows what only a backtest shows in another way; whether it did.
+    fn shown_by_backtest(&mut self, display: &Display, event: Event<'_>) -> bool {
+        let Some(bar) = &mut self.backtest else { return false };
+        match event {
+            // The folders of its folds are in its own.
+            Event::Started(_) | Event::Running(_) => {}
+            Event::Training(progress) => {
+                if let Progress::Started { .. } = progress {
+                    interrupt::is_under_way();
+                }
+                bar.show(progress);
+            }
+            Event::Forecasting(PredictProgress::Started { .. }) => {
+                interrupt::is_under_way();
+                bar.forecasting();
+            }
+            Event::Forecasting(_) => {}
+            Event::Ended => {
+                bar.cleared();
+                display.done();
+            }
+            _ => return false,
+        }
+        true
     }
 
     fn show(&mut self, display: &Display, event: Event<'_>) {
+        if self.shown_by_backtest(display, event) {
+            return;
+        }
         match event {
+            Event::Fold(fold) => self.begin_fold(display, fold),
             Event::Running(counters) => self.training.watch(counters.clone()),
             Event::Loading(progress) => self.loading.show(progress),
             // Not before: a run that finds no data leaves no folder.
-            Event::Started(run) => display.say(&format!("run       {}", run.display())),
+            Event::Started(run) => {
+                run.clone_into(&mut self.folder);
+                display.say(&format!("run       {}", run.display()));
+            }
             Event::Training(progress) => {
                 if let Progress::Started { .. } = progress {
                     interrupt::is_under_way();
@@ -184,7 +245,10 @@ impl Bars {
 
     /// Draws what has come since.
     fn tick(&mut self) {
-        self.training.tick(Instant::now());
+        match &mut self.backtest {
+            Some(bar) => bar.tick(Instant::now()),
+            None => self.training.tick(Instant::now()),
+        }
     }
 }
 

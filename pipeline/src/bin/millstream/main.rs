@@ -5,6 +5,9 @@
 // They panic when nobody can be told; see messages.rs.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod backtest;
+mod backtest_bar;
+mod backtest_table;
 mod cli;
 mod display;
 mod doctor;
@@ -108,6 +111,7 @@ fn run(command: Command) -> Result<Code, Error> {
     match command {
         Command::Pipeline(args) => train::train(&args, Mode::Pipeline),
         Command::Train(args) => train::train(&args, Mode::Train),
+        Command::Backtest(args) => backtest::backtest(&args),
         Command::Predict(args) => predict::predict(&args),
         Command::Import(args) => import::import(&args).map(|()| Code::Done),
         Command::Evaluate(args) => evaluate::evaluate(&args).map(|()| Code::Done),

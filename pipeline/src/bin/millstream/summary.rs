@@ -104,7 +104,7 @@ fn figures(out: &mut String, report: &Report) {
 }
 
 /// What the last column counts.
-fn sign_note(kind: TargetKind) -> &'static str {
+pub(crate) fn sign_note(kind: TargetKind) -> &'static str {
     match kind {
         TargetKind::Value => {
             "sign: share on the right side of the last known value; no change has no side"
@@ -152,7 +152,7 @@ fn row(name: &str, [a, b, c, d, e, f, g]: [String; 7]) -> String {
 }
 
 /// At most eight characters, four digits after the point where they have room.
-fn error(value: Option<f64>) -> String {
+pub(crate) fn error(value: Option<f64>) -> String {
     let Some(value) = value else { return "-".to_owned() };
     match value.abs() {
         0.0 => "0.0000".to_owned(),
@@ -164,7 +164,7 @@ fn error(value: Option<f64>) -> String {
     }
 }
 
-fn share(value: Option<f64>) -> String {
+pub(crate) fn share(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
 }
 

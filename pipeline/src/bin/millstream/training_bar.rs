@@ -182,14 +182,8 @@ impl TrainingBar {
         vec![what, format!("{} of {} windows", brief(windows), brief(of))]
     }
 
-    /// As much as one line has room for, beside a bar of at least nothing.
-    fn fitting(&self, mut parts: Vec<String>) -> String {
-        loop {
-            let message = parts.join(", ");
-            if message.chars().count() < self.display.columns() || parts.pop().is_none() {
-                return message;
-            }
-        }
+    fn fitting(&self, parts: Vec<String>) -> String {
+        self.display.fitting(parts)
     }
 }
 
@@ -202,7 +196,7 @@ impl Trainer {
 }
 
 /// Four digits or so, in at most seven characters.
-fn short(loss: f64) -> String {
+pub(crate) fn short(loss: f64) -> String {
     match loss.abs() {
         0.0 => "0".to_owned(),
         size if size < 0.001 => format!("{loss:.1e}"),
@@ -230,7 +224,7 @@ fn left(elapsed: Duration, done: u64, left: u64) -> Option<Duration> {
 }
 
 /// At most six characters.
-fn length(time: Duration) -> String {
+pub(crate) fn length(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),
