@@ -1,6 +1,7 @@
 //! Forecasts in a table of a real server: all of them or none, whatever the table is like and whoever else
 //! writes.
 
+mod lost_commit;
 mod place;
 mod refused;
 mod together;

@@ -6,6 +6,7 @@ use millstream_predictor::{PostgresTable, WriteError};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::{
     ops::Range,
+    path::PathBuf,
     sync::{Arc, Mutex},
 };
 
@@ -19,9 +20,13 @@ impl Place {
         Place { server: Server::with(&Options::default()) }
     }
 
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.server.socket().unwrap()
+    }
+
     /// A URL that leads there, as this role.
     pub(crate) fn url(&self, role: &str) -> String {
-        let socket = self.server.socket().unwrap();
+        let socket = self.socket();
         let folder = socket.parent().unwrap().display().to_string();
         format!("postgres://{role}@/postgres?host={folder}&port={}", self.server.port())
     }
