@@ -35,6 +35,7 @@ enum OutputError {
 }
 
 /// Whose the forecasts are.
+#[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "files do not say"))]
 pub(crate) struct Owner<'a> {
     pub(crate) run: &'a Path,
     /// The name of its architecture.

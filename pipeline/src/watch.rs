@@ -193,6 +193,7 @@ impl StopHandle {
 
     /// Keeps something until the line is asked to stop, if it has not been: whoever waits for it to be
     /// dropped gives up then.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "files are not waited for"))]
     pub(crate) fn hold(&self, hold: impl Any + Send) {
         let mut holds = self.holds();
         if !self.asked.load(Ordering::Relaxed) {
