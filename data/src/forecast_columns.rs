@@ -34,8 +34,19 @@ pub struct TargetColumns {
     pub forecast: String,
     /// What it says of the other quantiles, rising.
     pub quantiles: Vec<String>,
+    /// The ends of the intervals that were asked for, by level.
+    pub intervals: Vec<IntervalColumns>,
     /// What came, where it is known.
     pub outcome: String,
+}
+
+/// The columns of an interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntervalColumns {
+    /// Its lower end.
+    pub lower: String,
+    /// Its upper end.
+    pub upper: String,
 }
 
 /// Two columns of the forecasts would have the same name.
@@ -64,7 +75,8 @@ impl ForecastColumns {
             let outcome = format!("{target}{}", suffix(schema.target_kind, cross_section));
             let others = heads.quantiles().iter().filter(|quantile| **quantile != MEDIAN);
             let quantiles = others.map(|quantile| format!("{outcome}_q{quantile}")).collect();
-            TargetColumns { forecast: format!("{outcome}_{said}"), quantiles, outcome }
+            let forecast = format!("{outcome}_{said}");
+            TargetColumns { forecast, quantiles, intervals: Vec::new(), outcome }
         });
         let columns = ForecastColumns {
             series: schema.series_column.clone(),
@@ -73,9 +85,29 @@ impl ForecastColumns {
             target_time: "target_time".to_owned(),
             targets: targets.collect(),
         };
+        columns.each_once()
+    }
+
+    /// The same with intervals of these levels.
+    ///
+    /// # Errors
+    /// As for [`of`](ForecastColumns::of).
+    pub fn with_intervals(mut self, levels: &[f64]) -> Result<Self, SameName> {
+        for target in &mut self.targets {
+            let outcome = &target.outcome;
+            let interval = |level: &f64| IntervalColumns {
+                lower: format!("{outcome}_lower_{level}"),
+                upper: format!("{outcome}_upper_{level}"),
+            };
+            target.intervals = levels.iter().map(interval).collect();
+        }
+        self.each_once()
+    }
+
+    fn each_once(self) -> Result<Self, SameName> {
         let mut seen = HashSet::new();
-        let twice = columns.names().find(|name| !seen.insert(*name)).map(str::to_owned);
-        twice.map_or(Ok(columns), |name| Err(SameName { name }))
+        let twice = self.names().find(|name| !seen.insert(*name)).map(str::to_owned);
+        twice.map_or(Ok(self), |name| Err(SameName { name }))
     }
 
     /// All names, in the order of the table.
@@ -97,7 +129,8 @@ impl TargetColumns {
     /// In the order of the table.
     fn names(&self) -> impl Iterator<Item = &String> {
         let said = std::iter::once(&self.forecast).chain(&self.quantiles);
-        said.chain(std::iter::once(&self.outcome))
+        let intervals = self.intervals.iter().flat_map(|ends| [&ends.lower, &ends.upper]);
+        said.chain(intervals).chain(std::iter::once(&self.outcome))
     }
 }
 
@@ -171,6 +204,25 @@ mod tests {
         let heads = quantiles(&[0.1, 0.5]);
         let found = ForecastColumns::of(&schema, CrossSection::None, &heads).unwrap_err();
         assert_eq!(found.name, "y_q0.1");
+    }
+
+    #[test]
+    fn intervals_are_named_after_their_level() {
+        let schema = schema("symbol", "day", &["y"]);
+        let of = || ForecastColumns::of(&schema, CrossSection::Rank, &Heads::Value).unwrap();
+        let columns = of().with_intervals(&[0.5, 0.95]).unwrap();
+        let names: Vec<&str> = columns.names().skip(4).collect();
+        let expected = [
+            "y_rank_forecast",
+            "y_rank_lower_0.5",
+            "y_rank_upper_0.5",
+            "y_rank_lower_0.95",
+            "y_rank_upper_0.95",
+            "y_rank",
+        ];
+        assert_eq!(names, expected);
+        let twice = of().with_intervals(&[0.5, 0.5]).unwrap_err();
+        assert_eq!(twice.name, "y_rank_lower_0.5");
     }
 
     #[test]

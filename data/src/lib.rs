@@ -59,13 +59,15 @@ pub use crate::{
     checksums::{ChecksumError, Checksums},
     curve::Curve,
     device_batch::{DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot, Place},
-    forecast_columns::{ForecastColumns, SameName, TargetColumns, level_after},
+    forecast_columns::{ForecastColumns, IntervalColumns, SameName, TargetColumns, level_after},
     heads::{Heads, MEDIAN},
     memory::available_memory,
     name_hints::{column_hint, likeness, list_names, nearest_by, nearest_name},
     names::{NameError, NamePattern},
     panel::{ColumnKind, Panel, PanelError, PanelSchema, Piece},
-    plan::{BatchCounts, DataSchema, Padding, Phase, Plan, Tag, TargetKind, WindowCounts},
+    plan::{
+        BatchCounts, DataSchema, Padding, PartBorders, Phase, Plan, Tag, TargetKind, WindowCounts,
+    },
     random::SplitMix64,
     ridge::Ridge,
     scaling::{

@@ -1,8 +1,8 @@
 //! The order in which batches come, as a pure function of the plan: written here and nowhere else.
 //!
 //! Of a stream to learn from: validation once (epoch 0), then each epoch's training and validation
-//! batches, then the test batches; any pass but training may be empty. Of a stream to forecast: its
-//! batches. normalize makes batches in this order, and the trainer holds every one against it, so a
+//! batches, then the test batches; any pass but training may be empty. Of a stream to forecast: the
+//! validation batches where its intervals are calibrated by them, then its batches. normalize makes batches in this order, and the trainer holds every one against it, so a
 //! stream that starts at the wrong place after a resume is noticed at once.
 //!
 //! Whoever learns may end training early: the test batches then come next.
@@ -14,8 +14,9 @@ impl Plan {
     /// The first batch of the stream; `None` where it holds none.
     #[must_use]
     pub fn first(&self) -> Option<Tag> {
-        let is_to_learn_from = self.batches(Phase::Train) > 0;
-        self.open(Some((0, if is_to_learn_from { Phase::Validation } else { Phase::Predict })))
+        let holds_some =
+            [Phase::Train, Phase::Predict].iter().any(|phase| self.batches(*phase) > 0);
+        self.open(holds_some.then_some((0, Phase::Validation)))
     }
 
     /// The batch a run goes on with when `index` training batches of `epoch` are done.
@@ -86,7 +87,8 @@ impl Plan {
             Phase::Train => Some((epoch, Phase::Validation)),
             Phase::Validation if epoch < self.epochs => Some((epoch + 1, Phase::Train)),
             Phase::Validation => Some((epoch, Phase::Test)),
-            Phase::Test | Phase::Predict => None,
+            Phase::Test => Some((epoch, Phase::Predict)),
+            Phase::Predict => None,
         }
     }
 }
@@ -172,6 +174,9 @@ mod tests {
     fn a_stream_to_forecast_is_its_batches() {
         let plan = plan(0, [0, 0, 0, 2]);
         assert_eq!(walk(&plan, plan.first()), [(0, Predict, 0), (0, Predict, 1)]);
+        let calibrated = self::plan(0, [0, 2, 0, 1]);
+        let expected = [(0, Validation, 0), (0, Validation, 1), (0, Predict, 0)];
+        assert_eq!(walk(&calibrated, calibrated.first()), expected);
         let tag = plan.first().unwrap().to_string();
         assert_eq!(tag, "batch 0 of the predict pass of epoch 0");
     }

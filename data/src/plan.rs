@@ -70,6 +70,20 @@ pub enum Padding {
     Right,
 }
 
+/// A part of the data that a model was trained on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartBorders {
+    /// The first time in it; `None` for as early as the data goes.
+    #[serde(default)]
+    pub from: Option<i64>,
+    /// The first time after it; `None` for as late as the data goes.
+    #[serde(default)]
+    pub until: Option<i64>,
+    /// Its series, where series were held out; `None` for all.
+    #[serde(default)]
+    pub series: Option<Vec<String>>,
+}
+
 /// The data contract of a model: what `schema.json` keeps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataSchema {
@@ -96,6 +110,12 @@ pub struct DataSchema {
     /// The series of the test part, where series were held out; `None` for all.
     #[serde(default)]
     pub test_series: Option<Vec<String>>,
+    /// Where the targets of training windows lie; files of older versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_part: Option<PartBorders>,
+    /// Where those of validation windows lie; likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation_part: Option<PartBorders>,
     /// What the columns were in the source, by name; a column that is not here is not known.
     #[serde(default)]
     pub kinds: BTreeMap<String, ColumnKind>,
@@ -151,6 +171,8 @@ impl Default for DataSchema {
             test_start: 0,
             test_end: None,
             test_series: None,
+            train_part: None,
+            validation_part: None,
             kinds: BTreeMap::new(),
             fingerprint: String::new(),
             target_kind: TargetKind::Value,
@@ -217,6 +239,8 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// Windows of the `Predict` phase.
     pub predict: u64,
+    /// Of a stream to forecast, the series with too few rows for a single window, by name.
+    pub short_series: Vec<String>,
     /// Segments of the data, which are numbered from 0; 0 where there is no segment column.
     pub segments: usize,
     /// A linear forecast that was fitted on the training windows, to be judged beside the model.
@@ -271,6 +295,7 @@ impl Plan {
             by_time: false,
             warnings: Vec::new(),
             predict: 0,
+            short_series: Vec::new(),
             segments: 0,
             ridge: None,
             early_end: EarlyEnd::default(),

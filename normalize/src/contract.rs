@@ -77,6 +77,8 @@ pub(crate) fn schema(panel: &Panel, settings: &FitSettings) -> Result<DataSchema
         test_start: i64::MIN,
         test_end: None,
         test_series: None,
+        train_part: None,
+        validation_part: None,
         kinds: kinds.filter(|(name, _)| used(name)).collect(),
         fingerprint: panel.fingerprint.clone(),
         target_kind: target.kind,

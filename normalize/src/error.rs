@@ -255,6 +255,14 @@ pub enum NormalizeError {
         /// The series there are.
         there: Vec<String>,
     },
+    /// A checkpoint does not say where a part lies.
+    #[error(
+        "the model was trained by an older version, which did not keep where its {part} part lies; train it again, or choose the times by --from and --to"
+    )]
+    PartNotKept {
+        /// Which part.
+        part: &'static str,
+    },
     /// No window is to be forecast.
     #[error(
         "nothing to forecast in {asked}: no window of {lookback} rows ends there; the data goes from {first} to {last}, {short_series} series are too short, {left_out} windows miss an input or reference"

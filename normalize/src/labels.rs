@@ -182,7 +182,14 @@ impl Labels {
                 outcomes.copy_from_slice(&self.values[start..start + outcomes.len()]);
                 future.fill(f32::NAN);
             }
-            _ => out.copy_from_slice(&self.values[row * self.width()..][..self.width()]),
+            _ => {
+                // The series may be known less far than it goes.
+                let ahead = series_end.saturating_sub(row + 1).saturating_sub(self.delay);
+                let ahead = self.horizon.min(ahead) * self.targets;
+                let (outcomes, future) = out.split_at_mut(ahead);
+                outcomes.copy_from_slice(&self.values[row * self.width()..][..ahead]);
+                future.fill(f32::NAN);
+            }
         }
     }
 

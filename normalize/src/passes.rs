@@ -27,8 +27,15 @@ pub(crate) struct Pass {
 pub(crate) enum Passes {
     /// Over the indexes train, validation and test.
     Train(Box<TrainPasses>),
-    /// Over the one index.
-    Predict(Batches),
+    /// Over the index of what is forecast, and that of what intervals are calibrated by.
+    Predict(Box<PredictPasses>),
+}
+
+/// The passes of a prediction.
+pub(crate) struct PredictPasses {
+    pub(crate) forecasts: Batches,
+    /// Where there is one.
+    pub(crate) calibration: Option<Batches>,
 }
 
 /// The passes of a training run.
@@ -63,7 +70,10 @@ impl Passes {
     /// The pass that this batch is of, over these rows.
     pub(crate) fn pass(&self, tag: Tag, rows: &ScaledRows, indexes: &[WindowIndex]) -> Pass {
         let (index, batches) = match self {
-            Passes::Predict(batches) => (0, batches.clone()),
+            Passes::Predict(predict) => match (&predict.calibration, tag.phase) {
+                (Some(batches), Phase::Validation) => (1, batches.clone()),
+                _ => (0, predict.forecasts.clone()),
+            },
             Passes::Train(train) => match tag.phase {
                 Phase::Train => {
                     let batches = train.training(rows, &indexes[0], tag.epoch);

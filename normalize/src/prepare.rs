@@ -8,9 +8,9 @@ use crate::{
     error::NormalizeError,
     fill::Filler,
     fit::{FitSettings, Fitted, fit},
-    forecasts::{Forecasts, set_test_part, without_own_scale},
+    forecasts::{Forecasts, Found, set_parts, without_own_scale},
     panel_rows,
-    passes::{Course, Passes, TrainPasses},
+    passes::{Course, Passes, PredictPasses, TrainPasses},
     purpose::{PredictPurpose, Purpose, TrainPurpose},
     ridge,
     room::Copied,
@@ -56,9 +56,8 @@ impl Prepared {
                 Prepared::to_train(panel, settings, split, course, is_called_off)
             }
             Purpose::Predict(predict) => {
-                let PredictPurpose { schema, scaling, times, series } = &**predict;
-                let forecasts = Forecasts { schema, scaling, times: *times, series };
-                Prepared::to_predict(panel, settings, &forecasts, is_called_off)
+                let forecasts = Forecasts { asked: predict, panel };
+                Prepared::to_predict(settings, &forecasts, is_called_off)
             }
         }
     }
@@ -83,7 +82,7 @@ impl Prepared {
             return Ok(None);
         }
         let Fitted { mut schema, scaling, mut warnings } = fit(panel, split.train(), wanted)?;
-        set_test_part(&mut schema, &split.test, &panel.schema().series);
+        set_parts(&mut schema, &split, &panel.schema().series);
         if is_called_off() {
             return Ok(None);
         }
@@ -137,12 +136,12 @@ impl Prepared {
     }
 
     fn to_predict(
-        panel: &Panel,
         settings: &NormalizeSettings,
         forecasts: &Forecasts<'_>,
         is_called_off: &dyn Fn() -> bool,
     ) -> Ready {
-        let Forecasts { schema, scaling, .. } = *forecasts;
+        let Forecasts { asked, panel } = *forecasts;
+        let PredictPurpose { schema, scaling, .. } = asked;
         check_panel(panel.schema(), schema)?;
         Copied::to_predict(panel, schema, scaling).check_room()?;
         if is_called_off() {
@@ -150,16 +149,16 @@ impl Prepared {
         }
         let rows = ScaledRows::new(panel, schema, scaling)?;
         let shape = WindowShape::of(schema, &settings.fit.window);
-        let (index, warnings) = forecasts.windows(panel, &rows, shape)?;
+        let Found { index, short_series, warnings } = forecasts.find(&rows, shape)?;
         let LeftOut { missing_reference, missing_input, .. } = index.left_out();
         let windows = WindowCounts {
-            short_series: short_series(&rows, shape.min_rows),
+            short_series: short_series.len() as u64,
             missing_reference,
             missing_input,
             ..WindowCounts::default()
         };
         if index.is_empty() {
-            return Err(forecasts.nothing(panel, &rows, &windows));
+            return Err(forecasts.nothing(&rows, &windows));
         }
         let batches = Batches::sorted(&index, settings.batch_size.get(), settings.rank)?;
         let batches = batches.at_most(settings.limit.most());
@@ -167,11 +166,19 @@ impl Prepared {
         let plan = Plan::new(schema.clone(), scaling.clone(), Arc::clone(panel.schema()), size);
         let mut plan = plan.to_forecast(batches.windows());
         plan.batches.predict = batches.len();
-        (plan.windows, plan.warnings) = (windows, warnings);
+        (plan.windows, plan.warnings, plan.short_series) = (windows, warnings, short_series);
         plan.segments = rows.segment_count();
         plan.warnings.extend(settings.limit.forecast_warning(plan.predict, index.len()));
-        let passes = Passes::Predict(batches);
-        let (plan, indexes, season) = (Arc::new(plan), vec![index], 0);
+        let (mut indexes, mut calibration) = (vec![index], None);
+        if asked.calibrate {
+            let index = forecasts.to_calibrate(&rows, shape)?;
+            let batches = Batches::sorted(&index, settings.batch_size.get(), settings.rank)?;
+            (plan.windows.validation, plan.batches.validation) = (batches.windows(), batches.len());
+            indexes.push(index);
+            calibration = Some(batches);
+        }
+        let passes = Passes::Predict(Box::new(PredictPasses { forecasts: batches, calibration }));
+        let (plan, season) = (Arc::new(plan), 0);
         Ok(Some(Prepared { rows, shape, plan, indexes, passes, season }))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{settings::SplitSettings, split::Span};
 use millstream_data::{DataSchema, Scaling};
+use std::num::NonZeroUsize;
 
 /// What the batches are for.
 #[derive(Debug, Clone)]
@@ -42,16 +43,34 @@ pub struct PredictPurpose {
     /// Only these series, by name; empty for all. A cross-section is over all series of the
     /// panel, whichever are forecast.
     pub series: Vec<String>,
+    /// As if nothing after this time were known: no window ends later, and what came later is no
+    /// outcome. `None` for all that the panel holds.
+    pub as_of: Option<i64>,
+    /// The present, in microseconds since 1970: of the newest windows it is then said how old their
+    /// rows are. `None` where nobody asks; plain numbers have no age.
+    pub now: Option<i64>,
+    /// Whether the windows of the model's validation part come first, as a validation pass: of all series,
+    /// to calibrate intervals by.
+    pub calibrate: bool,
 }
 
-/// When the forecasts are made.
+/// Which forecasts are made: of a series those of all its windows that are asked for, whatever the
+/// stride of training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForecastTimes {
-    /// In the model's test part: its windows, and those after it whose outcome is still to come.
+    /// Of the model's test part: its windows, and those after it whose outcome is still to come.
     TestPart,
+    /// Of the part by which the model's best epoch was chosen, with the outcomes that are known.
+    ValidationPart,
+    /// Of the part that it learned from, likewise.
+    TrainPart,
     /// At these times: those of the windows' last rows.
     MadeIn(Span),
+    /// At the last so many time steps of each series.
+    Newest(NonZeroUsize),
+    /// Those of whose steps one at least has no outcome yet.
+    ToCome,
 }
 
 /// Where a stream that was interrupted goes on.
@@ -80,7 +99,8 @@ impl PredictPurpose {
     /// The test part of the model with this contract and scaling, all of its series.
     #[must_use]
     pub fn new(schema: DataSchema, scaling: Scaling) -> Self {
-        PredictPurpose { schema, scaling, times: ForecastTimes::TestPart, series: Vec::new() }
+        let (times, series) = (ForecastTimes::TestPart, Vec::new());
+        PredictPurpose { schema, scaling, times, series, as_of: None, now: None, calibrate: false }
     }
 }
 

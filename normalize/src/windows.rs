@@ -7,6 +7,7 @@
 //! numbering, and counted.
 
 use crate::{
+    forecast_ends::{Ends, Known},
     panel_rows::SeriesRows,
     prefetch_hints,
     rows::{ScaledRows, Validity},
@@ -14,7 +15,7 @@ use crate::{
     split::{Span, SplitPart},
 };
 use millstream_data::DataSchema;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// The shape of the windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,7 @@ impl WindowShape {
 
     /// The last row of the window whose first outcome is in this row; the first row there is where that
     /// would be before it.
-    fn ends_before(&self, first_target: usize) -> usize {
+    pub(crate) fn ends_before(&self, first_target: usize) -> usize {
         first_target.saturating_sub(self.delay.saturating_add(1))
     }
 
@@ -77,7 +78,7 @@ pub struct Window {
     pub first: usize,
     /// Its last input row: the moment the forecast is made.
     pub row: usize,
-    /// One past the last row of its series.
+    /// One past the last row of its series, as far as that is known.
     pub series_end: usize,
 }
 
@@ -152,41 +153,22 @@ impl WindowIndex {
     /// are still to come. A series that ended before the part has none. None is left out by a stride.
     #[must_use]
     pub fn forecastable(rows: &ScaledRows, shape: WindowShape, part: &SplitPart) -> Self {
-        let mut index = WindowIndex::empty(shape);
-        let Span { from, until } = part.span;
-        let times = rows.times();
-        let is_open = times.iter().max().is_none_or(|last| *last < until);
-        // A series whose next row could be the first one of the part.
-        let reaches = times.iter().filter(|time| **time < from).max().copied();
-        for series in rows.series().iter().filter(|series| part.has_series(series.code)) {
-            let own = &times[series.start..series.end];
-            let first_target = series.start + own.partition_point(|&time| time < from);
-            if first_target == series.end && own.last().copied() < reaches {
-                continue;
-            }
-            let end = if is_open {
-                series.end
-            } else {
-                let after = series.start + own.partition_point(|&time| time < until);
-                after.saturating_sub(shape.reach())
-            };
-            let first = (series.start + shape.min_rows - 1).max(shape.ends_before(first_target));
-            index.add(&rows.validity, *series, first..end, false);
-        }
-        index
+        WindowIndex::ending_in(rows, shape, Known::new(rows, None).that_forecast(shape, part))
     }
 
     /// Every window whose last row lies in `part`: a forecast made then, whether or not its outcome
     /// is known. None is left out by a stride.
     #[must_use]
     pub fn made_in(rows: &ScaledRows, shape: WindowShape, part: &SplitPart) -> Self {
+        WindowIndex::ending_in(rows, shape, Known::new(rows, None).made_in(part))
+    }
+
+    /// Every window that ends in these rows of these series, whether or not its outcome is known.
+    pub(crate) fn ending_in(rows: &ScaledRows, shape: WindowShape, series: Vec<Ends>) -> Self {
         let mut index = WindowIndex::empty(shape);
-        let Span { from, until } = part.span;
-        for series in rows.series().iter().filter(|series| part.has_series(series.code)) {
-            let own = &rows.times()[series.start..series.end];
-            let row = |time: i64| series.start + own.partition_point(|&other| other < time);
-            let first = (series.start + shape.min_rows - 1).max(row(from));
-            index.add(&rows.validity, *series, first..row(until), false);
+        for Ends { series, rows: ends } in series {
+            let first = (series.start + shape.min_rows - 1).max(ends.start);
+            index.add(&rows.validity, series, first..ends.end.min(series.end), false);
         }
         index
     }
@@ -285,6 +267,17 @@ impl WindowIndex {
     pub(crate) fn earliest(&self, rows: &ScaledRows) -> Option<i64> {
         let known = |place: &WindowEnd| rows.times()[place.row as usize + self.shape.reach()];
         self.places.iter().map(known).min()
+    }
+
+    /// The rows that windows show, of each series from the first to the last of them.
+    pub(crate) fn spans(&self) -> Vec<(u32, Range<usize>)> {
+        let of_one = self.places.chunk_by(|one, other| one.series == other.series);
+        let span = |places: &[WindowEnd]| {
+            let series = self.series[places[0].series as usize];
+            let [first, last] = [places[0], places[places.len() - 1]].map(|end| end.row as usize);
+            (series.code, self.first_row(series, first)..last + 1)
+        };
+        of_one.map(span).collect()
     }
 
     /// How many windows end before this row.

@@ -47,7 +47,12 @@ impl Unchanged<'_> {
     pub(crate) fn schema(&self, saved: &DataSchema, given: &DataSchema) -> Result<(), TrainError> {
         // Of other data, anything else may differ too.
         self.same(&saved.fingerprint, &given.fingerprint, |_| "the data".to_owned())?;
-        self.same(saved, given, schema_field)
+        let mut given = given.clone();
+        if saved.train_part.is_none() {
+            // It is of before these were kept.
+            (given.train_part, given.validation_part) = (None, None);
+        }
+        self.same(saved, &given, schema_field)
     }
 
     /// What the split, the order and the stride make of the data.

@@ -4,6 +4,7 @@
 mod baselines;
 mod batches;
 mod cases;
+mod chosen_forecasts;
 mod curves;
 mod errors;
 mod fits;
