@@ -8,7 +8,8 @@
 //! A [`Precision`] says which numbers a model computes with. [`fused`] has what a step of learning needs
 //! and tch does not have; [`Operators`] counts, for tests, what libtorch runs.
 //!
-//! [`forecasts`] makes of a model's outputs what its [`Heads`](millstream_data::Heads) stand for.
+//! [`forecasts`] makes of a model's outputs what its [`Heads`](millstream_data::Heads) stand for; [`evaluate`]
+//! does both for a batch, in one shape whatever is in it.
 //!
 //! How to learn is not known here.
 //!
@@ -28,6 +29,7 @@ mod activation;
 mod channels;
 mod dropout;
 mod error;
+mod evaluate;
 pub mod fused;
 mod gradient_checkpoint;
 mod heads;
@@ -50,6 +52,7 @@ mod torchscript;
 pub use crate::{
     activation::Activation,
     error::ModelError,
+    evaluate::{Evaluated, evaluate},
     heads::{Forecasting, forecasts},
     json_text::json_reason,
     model::{Architecture, Mode, Model, ModelDescription, Shape},

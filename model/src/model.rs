@@ -5,6 +5,7 @@
 
 use crate::{
     error::ModelError,
+    evaluate::evaluated_rows,
     parameters::Parameters,
     target_column::{OwnInput, TargetColumn},
     tensor::Inputs,
@@ -28,7 +29,8 @@ pub enum Mode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shape {
-    /// Windows in a full batch; a batch may have fewer.
+    /// The most windows that it is shown at once: those of a full batch, filled up for
+    /// [`evaluate`](crate::evaluate). A batch may have fewer.
     pub batch_size: usize,
     /// Rows of a window; where they are padded on the right, a batch may have fewer.
     pub lookback: usize,
@@ -243,7 +245,8 @@ impl Shape {
     /// A model's shape for batches of this layout, which hold the columns of this schema, scaled so.
     #[must_use]
     pub fn of(layout: &BatchLayout, schema: &DataSchema, scaling: &Scaling) -> Self {
-        let BatchLayout { batch_size, lookback, features, horizon, targets, .. } = *layout;
+        let BatchLayout { lookback, features, horizon, targets, .. } = *layout;
+        let batch_size = evaluated_rows(layout.batch_size);
         let padding = schema.padding;
         let target_columns = TargetColumn::all(schema, scaling).into();
         Shape {

@@ -9,7 +9,7 @@ use crate::{
 };
 use millstream_data::{Heads, Phase, Plan, Tag};
 use millstream_model::{
-    BatchTensors, Inputs, Mode, Model, ModelError,
+    BatchTensors, Evaluated, Mode, Model, ModelError, evaluate,
     fused::{Checked, Scaled, check_gradients, take_gradients},
 };
 use tch::{Device, TchError, Tensor};
@@ -107,7 +107,7 @@ impl Learner {
             let seed = batch_seed(self.settings.seed, tag.epoch, tag.index);
             tch::manual_seed(seed.cast_signed());
         }
-        let outputs = self.forward(&batch.inputs, Mode::Train)?;
+        let outputs = self.settings.precision.forward(&*self.model, &batch.inputs, Mode::Train)?;
         let loss = self.settings.loss.of_batch(&self.heads, &outputs, batch)?;
         let rows = batch.rows();
         // Weighted by its share of the group's windows: the sum is the gradient of one big batch, even
@@ -128,12 +128,12 @@ impl Learner {
         Ok(())
     }
 
-    /// Forecasts in the precision of the run.
+    /// Forecasts a batch that is not learned from.
     ///
     /// # Errors
     /// When the model or libtorch fails.
-    pub(crate) fn forward(&self, inputs: &Inputs, mode: Mode) -> Result<Tensor, ModelError> {
-        self.settings.precision.forward(&*self.model, inputs, mode)
+    pub(crate) fn evaluate(&self, batch: &BatchTensors) -> Result<Evaluated, ModelError> {
+        evaluate(&*self.model, self.settings.precision, &self.heads, batch)
     }
 
     /// A step that changes nothing where a loss or a gradient is no number; only the device knows.

@@ -15,7 +15,7 @@ use crate::{
     settings::TrainSettings,
 };
 use millstream_data::{Heads, Plan};
-use millstream_model::{BatchTensors, forecasts};
+use millstream_model::{BatchTensors, Evaluated};
 use std::sync::Arc;
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -107,11 +107,15 @@ impl Pass {
         Ok(())
     }
 
-    /// Adds a batch, of which the model has made these outputs. Reads nothing.
+    /// Adds a batch, of which the model has made this. Reads nothing.
     ///
     /// # Errors
     /// When libtorch fails.
-    pub(crate) fn add(&mut self, batch: &BatchTensors, outputs: &Tensor) -> Result<(), TchError> {
+    pub(crate) fn add(
+        &mut self,
+        batch: &BatchTensors,
+        Evaluated { outputs, forecasts, .. }: &Evaluated,
+    ) -> Result<(), TchError> {
         let _guard = tch::no_grad_guard();
         let rows = batch.targets.size()[0];
         let sum = self.loss.of_batch(&self.heads, outputs, batch)?.f_to_kind(Kind::Double)?;
@@ -121,7 +125,7 @@ impl Pass {
             let values = values.f_reshape([rows, -1])?.f_transpose(0, 1)?;
             kept.f_narrow(1, at, rows)?.f_copy_(&values)
         };
-        keep(&forecasts(&self.heads, outputs)?, &self.forecasts)?;
+        keep(forecasts, &self.forecasts)?;
         keep(&batch.targets, &self.outcomes)?;
         keep(&batch.last_known, &self.last)?;
         if let Some(ridge) = &self.ridge {

@@ -136,7 +136,8 @@ fn judged_by(loss: Loss, plan: &Arc<Plan>, raw: &Raw, tells: bool, season: &[f32
         if heads > 1 {
             outputs = outputs.unsqueeze(-1).expand([-1, -1, -1, heads], false);
         }
-        pass.add(&batch, &outputs).unwrap();
+        let evaluated = Evaluated::of(&pass.heads, outputs).unwrap();
+        pass.add(&batch, &evaluated).unwrap();
     }
     assert_eq!(pass.times.len(), WINDOWS);
     let result = pass.finish(&mut Readback::default(), true).unwrap();

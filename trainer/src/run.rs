@@ -19,7 +19,7 @@ use crate::{
     state::{History, LossSum},
 };
 use millstream_data::{DeviceBatch, Phase, Plan, Tag};
-use millstream_model::{BatchTensors, Mode, ModelDescription, device};
+use millstream_model::{BatchTensors, ModelDescription, device};
 use millstream_stage::Warnings;
 use std::{sync::Arc, time::Instant};
 use tch::Tensor;
@@ -364,8 +364,7 @@ fn described(expected: Option<Tag>) -> String {
 fn forecast(learner: &Learner, batch: &BatchTensors, pass: &mut Pass) -> Result<(), TrainError> {
     let _span = tracing::trace_span!("evaluate").entered();
     let _guard = tch::no_grad_guard();
-    let outputs = learner.forward(&batch.inputs, Mode::Evaluate)?;
-    pass.add(batch, &outputs)?;
+    pass.add(batch, &learner.evaluate(batch)?)?;
     batch.finish();
     Ok(())
 }
