@@ -66,7 +66,7 @@ pub fn combine_folds(
     folds: &[FoldForecasts],
     output: Output,
 ) -> Result<Combined, PredictError> {
-    let table = ForecastTable::new(contract)?;
+    let table = ForecastTable::new(contract, &[])?;
     let columns = Arc::clone(table.schema());
     let schema = with_fold(&columns)?;
     let time_kind = contract.schema.time_kind;

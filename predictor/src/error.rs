@@ -1,7 +1,7 @@
 //! Why forecasting may fail: the crate's one error type.
 
 use crate::sinks::{FORMATS, WriteError};
-use millstream_data::ChecksumError;
+use millstream_data::{BatchLayout, ChecksumError};
 use millstream_model::ModelError;
 use std::{io, path::PathBuf};
 
@@ -71,6 +71,52 @@ pub enum PredictError {
         /// What the batches have.
         found: String,
     },
+    /// A batch has another layout than the ones before it, for which the model was built.
+    #[error(
+        "the batches so far had the layout {expected:?}, but this one has {found:?}; load the model once more for others"
+    )]
+    OtherLayout {
+        /// Of the batches so far.
+        expected: BatchLayout,
+        /// Of this one.
+        found: BatchLayout,
+    },
+    /// Forecasts of windows by themselves are not possible.
+    #[error(
+        "column {column:?} needs {what}, so a window by itself is not enough; make batches with millstream-normalize and forecast those"
+    )]
+    NeedsMore {
+        /// The column.
+        column: String,
+        /// What it needs.
+        what: &'static str,
+    },
+    /// Windows have another size than the model's.
+    #[error(
+        "{windows} windows of {lookback} rows with {features} features are {expected} values, but there are {found}; push whole windows"
+    )]
+    WindowSize {
+        /// How many there are.
+        windows: usize,
+        /// Rows of each.
+        lookback: usize,
+        /// Values of each row.
+        features: usize,
+        /// Values that there should be.
+        expected: usize,
+        /// Values that there are.
+        found: usize,
+    },
+    /// A value is missing that the model cannot do without.
+    #[error(
+        "a window of {series:?} misses {column:?}, and this model was trained without windows that do (scale.missing); leave the window out, or begin it with a row that is known"
+    )]
+    MissingValue {
+        /// The column.
+        column: String,
+        /// The series of the window.
+        series: String,
+    },
     /// The model cannot be had, or a batch as its tensors.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -91,6 +137,36 @@ pub enum PredictError {
         expected: Vec<i64>,
         /// The answer's shape.
         found: Vec<i64>,
+    },
+    /// Intervals of what has no unit to measure a distance in.
+    #[error(
+        "this model gives no intervals: its {what} have no units; train with loss = \"mse\", \"mae\", \"huber\" or \"quantile\""
+    )]
+    NoIntervals {
+        /// What its outputs are.
+        what: &'static str,
+    },
+    /// A level that is no share.
+    #[error("an interval of {level} is not possible; its level lies between 0 and 1, such as 0.9")]
+    IntervalLevel {
+        /// The level.
+        level: f64,
+    },
+    /// Too few outcomes to calibrate intervals by.
+    #[error(
+        "an interval of {level} needs {needed} validation windows with a known outcome, and {target}, step {step} has {found}; ask for a lower level, or validate on more data"
+    )]
+    TooFewToCalibrate {
+        /// The level.
+        level: f64,
+        /// Whose outcomes are too few.
+        target: String,
+        /// At which step.
+        step: usize,
+        /// How many there are.
+        found: usize,
+        /// How many it takes.
+        needed: usize,
     },
     /// Differences are forecast, and nobody says from where they count.
     #[error(

@@ -4,7 +4,7 @@
 //! that is forecast, and for each target the forecast, further quantiles and the outcome in user units; a
 //! difference is given back as the level it leads to. Where it goes is decided in `output.rs`.
 
-use crate::{contract::Contract, error::PredictError};
+use crate::{contract::Contract, error::PredictError, intervals::Interval};
 use arrow::{
     array::{
         ArrayRef, Date32Array, Float32Array, Int32Array, Int64Array, RecordBatch, StringArray,
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
-/// The columns of a table of forecasts.
+/// The columns of a table of forecasts, and how they are made.
 #[derive(Debug)]
 pub(crate) struct ForecastTable {
     schema: Arc<Schema>,
@@ -41,21 +41,23 @@ struct HeadColumn {
 impl ForecastTable {
     /// # Errors
     /// [`PredictError::TwoColumns`] when the names clash.
-    pub(crate) fn new(contract: &Contract) -> Result<Self, PredictError> {
+    pub(crate) fn new(contract: &Contract, levels: &[f64]) -> Result<Self, PredictError> {
         let Contract { schema, scaling, model, .. } = contract;
         let time = match schema.time_kind {
             TimeKind::Date => DataType::Date32,
             TimeKind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
             TimeKind::Integer => DataType::Int64,
         };
-        let columns = ForecastColumns::of(schema, cross_section(scaling), &model.heads)?;
+        let columns = ForecastColumns::of(schema, cross_section(scaling), &model.heads)?
+            .with_intervals(levels)?;
         let mut fields = Vec::new();
         fields.extend(columns.series.map(|name| Field::new(name, DataType::Utf8, false)));
         fields.push(Field::new(columns.time, time.clone(), false));
         fields.push(Field::new(columns.step, DataType::Int32, false));
         fields.push(Field::new(columns.target_time, time, true));
         for target in columns.targets {
-            let said = std::iter::once(target.forecast).chain(target.quantiles);
+            let ends = target.intervals.into_iter().flat_map(|ends| [ends.lower, ends.upper]);
+            let said = std::iter::once(target.forecast).chain(target.quantiles).chain(ends);
             fields.extend(said.map(|name| Field::new(name, DataType::Float32, false)));
             fields.push(Field::new(target.outcome, DataType::Float32, true));
         }
@@ -80,8 +82,15 @@ impl ForecastTable {
                 && levels.iter().all(|level| !level.is_nan())
     }
 
-    /// The rows of one batch, from its forecasts in scaled units, `[rows, horizon, targets, heads]`.
-    pub(crate) fn rows(&self, meta: &BatchMeta, plan: &Plan, forecasts: &[f32]) -> RecordBatch {
+    /// The rows of one batch, from its forecasts in scaled units, `[rows, horizon, targets, heads]`, and the
+    /// intervals around them.
+    pub(crate) fn rows(
+        &self,
+        meta: &BatchMeta,
+        plan: &Plan,
+        forecasts: &[f32],
+        intervals: &[Interval],
+    ) -> RecordBatch {
         let windows = meta.time.len();
         let per_step = |window: usize| std::iter::repeat_n(window, self.horizon);
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
@@ -99,8 +108,13 @@ impl ForecastTable {
         columns.push(self.times(targets.take(windows * self.horizon)));
         let (targets, rows) = (plan.scaling.targets.len(), windows * self.horizon);
         for target in 0..targets {
-            for said in self.said(forecasts, target, meta, plan) {
-                columns.push(Arc::new(Float32Array::from(said)));
+            let mut said = self.said(forecasts, target, meta, plan);
+            let ends: Vec<[Vec<f32>; 2]> =
+                intervals.iter().map(|interval| interval.ends(target, &said)).collect();
+            // The forecast comes first, then the other quantiles.
+            said[..=self.heads.forecast()].rotate_right(1);
+            for values in said.into_iter().chain(ends.into_iter().flatten()) {
+                columns.push(Arc::new(Float32Array::from(values)));
             }
             let outcomes = meta.outcomes.iter().copied().skip(target).step_by(targets);
             let known = outcomes.map(|value| (!value.is_nan()).then_some(value));
@@ -111,8 +125,14 @@ impl ForecastTable {
             .expect("columns are made in the order and length of the schema")
     }
 
-    /// What is said of a target: the forecast, then the other quantiles, rising, in user units.
-    fn said(&self, values: &[f32], target: usize, meta: &BatchMeta, plan: &Plan) -> Vec<Vec<f32>> {
+    /// What each head says of a target, in user units; quantiles rise.
+    pub(crate) fn said(
+        &self,
+        values: &[f32],
+        target: usize,
+        meta: &BatchMeta,
+        plan: &Plan,
+    ) -> Vec<Vec<f32>> {
         let (heads, targets) = (self.heads.count(), plan.scaling.targets.len());
         let width = targets * heads;
         let places =
@@ -141,7 +161,6 @@ impl ForecastTable {
             let (below, above) = said.split_at_mut(head + 1);
             below[head].iter_mut().zip(&above[0]).for_each(|(b, a)| *b = b.min(*a));
         }
-        said[..=forecast].rotate_right(1);
         said
     }
 
@@ -213,7 +232,7 @@ mod tests {
         let model = ModelDescription { kind, options, heads: Heads::Value };
         let precision = Precision::default();
         let contract = Contract { schema, scaling: Scaling::default(), model, precision };
-        let error = ForecastTable::new(&contract).unwrap_err().to_string();
+        let error = ForecastTable::new(&contract, &[]).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 
@@ -230,7 +249,7 @@ mod tests {
         let model = ModelDescription { kind: "lstm".into(), options: Value::Null, heads };
         let (schema, scaling) = (plan.schema.clone(), plan.scaling.clone());
         let contract = Contract { schema, scaling, model, precision: Precision::default() };
-        let table = ForecastTable::new(&contract).unwrap();
+        let table = ForecastTable::new(&contract, &[]).unwrap();
         let layout = BatchLayout {
             batch_size: 2,
             lookback: 1,
@@ -242,7 +261,7 @@ mod tests {
         let mut meta = BatchSlot::on_heap(layout).meta;
         (meta.series, meta.time) = (vec![0; levels.len()], vec![1; levels.len()]);
         meta.last_known = levels.to_vec();
-        table.rows(&meta, &plan, outputs)
+        table.rows(&meta, &plan, outputs, &[])
     }
 
     fn check(rows: &RecordBatch, name: &str, expected: &[f32]) {

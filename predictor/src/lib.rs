@@ -6,6 +6,9 @@
 //! model wants. A checkpoint is a folder with `model.safetensors`, `schema.json`, `scaler.json` and
 //! their `checksums.txt`; who made it is not known here.
 //!
+//! A [`Forecaster`] is the same within a program: windows in user units, or batches, in, record batches out,
+//! and nothing on disk.
+//!
 //! A file appears under its name only when it is complete; its ending says in what format. A
 //! [`PostgresTable`] has all forecasts or none. A sink of your own implements [`ForecastSink`]. [`combine_folds`] makes one
 //! table of the forecasts of many folds. Forecasts are not judged here.
@@ -26,9 +29,13 @@ mod contract;
 mod error;
 mod export;
 mod forecast_table;
+mod forecaster;
+mod intervals;
 mod output;
 mod predictor;
+mod preview;
 mod sinks;
+mod windows;
 
 #[cfg(feature = "postgres")]
 pub use crate::sinks::postgres::{PostgresTable, PostgresTableError};
@@ -37,7 +44,9 @@ pub use crate::{
     contract::{Contract, read_contract},
     error::PredictError,
     export::export_torchscript,
+    forecaster::Forecaster,
     output::Output,
     predictor::{PredictProgress, PredictReport, Predictor},
     sinks::{ForecastSink, WriteError},
+    windows::Windows,
 };

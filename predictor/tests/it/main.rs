@@ -6,6 +6,7 @@ mod checkpoints;
 mod data;
 mod files;
 mod forecast_table;
+mod forecaster;
 mod own_sink;
 mod postgres_table;
 mod sample;
