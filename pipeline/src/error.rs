@@ -205,7 +205,12 @@ fn predict_kind(error: &PredictError) -> ErrorKind {
         PredictError::Write { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             ErrorKind::Settings
         }
-        PredictError::WrongData { .. } | PredictError::Twice { .. } => ErrorKind::Data,
+        PredictError::NoIntervals { .. } | PredictError::IntervalLevel { .. } => {
+            ErrorKind::Settings
+        }
+        PredictError::WrongData { .. }
+        | PredictError::TooFewToCalibrate { .. }
+        | PredictError::Twice { .. } => ErrorKind::Data,
         PredictError::Sink { source } => sink_kind(&**source),
         _ => ErrorKind::Other,
     }
@@ -249,6 +254,7 @@ fn normalize_kind(error: &NormalizeError) -> ErrorKind {
         | NormalizeError::NoSuchFold { .. }
         | NormalizeError::NoRoom { .. }
         | NormalizeError::NoTarget
+        | NormalizeError::PartNotKept { .. }
         | NormalizeError::Ranks { .. }
         | NormalizeError::TargetName(_)
         | NormalizeError::Threads(_)

@@ -51,7 +51,7 @@ pub fn export(
     let output = output.map_or_else(|| run.join("model.pt"), Path::to_owned);
     check_output(&output, run).map_err(Error::settings)?;
     run_dir::check_model(run)?;
-    run_dir::warn_of_unfinished(run, warnings);
+    run_dir::warn_of_unfinished(run, "best", warnings);
     let script = match format {
         ExportFormat::Torchscript => export_torchscript(&run_dir::best_checkpoint(run))?,
     };

@@ -2,8 +2,11 @@
 //! prefetch → predictor, is wired here.
 
 use crate::{
+    checkpoint_choice::{self, CheckpointChoice, RunCheckpoint},
+    clock,
     device::{device, ring},
-    error::Error,
+    error::{Error, ErrorKind},
+    forecast_times::{AskedTimes, ForecastPart},
     output::{self, Owner},
     report::{path_as_text, some_path_as_text},
     run_dir,
@@ -14,20 +17,22 @@ use crate::{
     training::loader,
     watch::{Event, Watch},
 };
-use millstream_data::{CrossSection, DataSchema, Scaling};
+use arrow::array::RecordBatch;
+use millstream_data::{CrossSection, Scaling, list_names};
 use millstream_loader::Refresh;
 use millstream_model::{Architecture, ModelDescription, ModelError, built_in};
-use millstream_normalize::{
-    ForecastTimes, Limit, Normalize, NormalizeSettings, PredictPurpose, Rank, Span,
+use millstream_normalize::{Limit, Normalize, NormalizeSettings, PredictPurpose, Rank, Span};
+use millstream_predictor::{
+    Contract, Forecaster, Output, PredictProgress, Predictor, read_contract,
 };
-use millstream_predictor::{Contract, Output, PredictProgress, Predictor, read_contract};
 use millstream_stage::{Ending, Pipeline, StageReport};
 use millstream_trainer::clear_leftovers;
 use serde::Serialize;
 use std::{
     fmt,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// Where forecasts go that nobody named a file for, in the folder of their run.
@@ -52,6 +57,9 @@ pub struct Predicted {
     pub output: Option<PathBuf>,
     /// Of the rows, those that forecast past the last row of their series.
     pub to_come: u64,
+    /// Some of the rows, the first and the last of them, to be shown.
+    #[serde(skip)]
+    pub preview: Vec<RecordBatch>,
     /// The stages of the line.
     #[serde(skip)]
     pub stages: Vec<StageReport>,
@@ -66,7 +74,8 @@ pub struct Predicted {
 /// Finds the architecture that a `schema.json` describes.
 type FindModel = Box<dyn Fn(&ModelDescription) -> Result<Box<dyn Architecture>, ModelError>>;
 
-/// Forecasts with the best model of a run: its test part, unless other times are asked for.
+/// Forecasts with a model of a run, the best unless another is named: its test part, unless other
+/// forecasts are asked for.
 ///
 /// ```no_run
 /// use millstream::{Forecast, Watch};
@@ -77,11 +86,14 @@ type FindModel = Box<dyn Fn(&ModelDescription) -> Result<Box<dyn Architecture>, 
 /// ```
 pub struct Forecast {
     run: PathBuf,
+    checkpoint: CheckpointChoice,
     overrides: Overrides,
     find_model: FindModel,
     output: Option<PathBuf>,
-    from: Option<String>,
-    to: Option<String>,
+    times: AskedTimes,
+    symbols: Vec<String>,
+    intervals: Vec<f64>,
+    now: Option<SystemTime>,
     refresh: Refresh,
     all_threads: bool,
 }
@@ -89,11 +101,15 @@ pub struct Forecast {
 /// What is asked of a run.
 #[derive(Default)]
 pub(crate) struct Asked<'a> {
+    checkpoint: CheckpointChoice,
     output: Option<&'a Path>,
-    from: Option<&'a str>,
-    to: Option<&'a str>,
+    times: AskedTimes,
     /// Only these series, of those that are loaded; empty for all.
     series: Vec<String>,
+    /// Levels of the intervals around forecasts.
+    intervals: &'a [f64],
+    /// By which the age of rows is told; `None` for that of the clock.
+    now: Option<SystemTime>,
     refresh: Refresh,
     find_model: Option<&'a FindModel>,
     /// Whether to warn of windows that are left out, as training has not just done.
@@ -124,10 +140,8 @@ impl Asked<'_> {
 enum ForecastError {
     #[error("{change}, but that is the model's own; train a model with it, or leave it out")]
     OfTheModel { change: String },
-    #[error("--{flag} {text:?} is not a time; write it like {example:?}")]
-    Time { flag: &'static str, text: String, example: String },
-    #[error("--from {from} is not before --to {to}, so no forecast is made between them")]
-    NoTime { from: String, to: String },
+    #[error("none of the series {} is among source.symbols", list_names(.asked, 12))]
+    NotAmong { asked: Vec<String> },
 }
 
 impl Forecast {
@@ -137,14 +151,23 @@ impl Forecast {
     pub fn of(run: impl Into<PathBuf>) -> Self {
         Forecast {
             run: run.into(),
+            checkpoint: CheckpointChoice::default(),
             overrides: Overrides::default(),
             find_model: Box::new(built_in),
             output: None,
-            from: None,
-            to: None,
+            times: AskedTimes::default(),
+            symbols: Vec::new(),
+            intervals: Vec::new(),
+            now: None,
             refresh: Refresh::IfNewer,
             all_threads: false,
         }
+    }
+
+    /// The same of a run and a checkpoint that a person has named together.
+    #[must_use]
+    pub fn of_checkpoint(RunCheckpoint { run, checkpoint }: RunCheckpoint) -> Self {
+        Forecast::of(run).checkpoint(checkpoint)
     }
 
     /// Writes to this file, `.csv`, `.jsonl` or `.parquet`; `-` is stdout, which gets JSON lines, and
@@ -155,18 +178,69 @@ impl Forecast {
         self
     }
 
+    /// Forecasts with this checkpoint of the run, in place of its best.
+    #[must_use]
+    pub fn checkpoint(mut self, checkpoint: CheckpointChoice) -> Self {
+        self.checkpoint = checkpoint;
+        self
+    }
+
+    /// Forecasts of these series alone. What the model is shown of the others, their cross-section, stays.
+    #[must_use]
+    pub fn symbols(mut self, symbols: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.symbols = symbols.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Forecasts made at this time or later, in place of the run's test part: the time of a forecast
     /// is that of the last row its model sees.
     #[must_use]
     pub fn from(mut self, time: impl Into<String>) -> Self {
-        self.from = Some(time.into());
+        self.times.from = Some(time.into());
         self
     }
 
     /// Forecasts made before this time, in place of the run's test part.
     #[must_use]
     pub fn to(mut self, time: impl Into<String>) -> Self {
-        self.to = Some(time.into());
+        self.times.to = Some(time.into());
+        self
+    }
+
+    /// Forecasts made at the last so many time steps of each series, in place of the run's test part.
+    #[must_use]
+    pub fn last(mut self, steps: NonZeroUsize) -> Self {
+        self.times.last = Some(steps);
+        self
+    }
+
+    /// Forecasts of a part of the run's data.
+    #[must_use]
+    pub fn part(mut self, part: ForecastPart) -> Self {
+        self.times.part = Some(part);
+        self
+    }
+
+    /// Forecasts as if nothing after this time were known, neither rows nor outcomes: those that were made
+    /// up to then, if nothing else chooses among them.
+    #[must_use]
+    pub fn as_of(mut self, time: impl Into<String>) -> Self {
+        self.times.as_of = Some(time.into());
+        self
+    }
+
+    /// Puts intervals of these levels around the forecasts, such as 0.9: calibrated on the run's validation
+    /// part, so that at least this share of outcomes lies inside as long as what comes is like that part.
+    #[must_use]
+    pub fn intervals(mut self, levels: impl IntoIterator<Item = f64>) -> Self {
+        self.intervals = levels.into_iter().collect();
+        self
+    }
+
+    /// Tells the age of the newest rows by this time, in place of the clock.
+    #[must_use]
+    pub fn at_present(mut self, now: SystemTime) -> Self {
+        self.now = Some(now);
         self
     }
 
@@ -210,31 +284,38 @@ impl Forecast {
     pub fn write(&self, watch: &Watch) -> Result<Predicted, Error> {
         let run = &self.run;
         clear_leftovers(run);
-        run_dir::check_model(run)?;
+        let checkpoint = checkpoint_choice::folder(run, &self.checkpoint)?;
         watch.tell(Event::Started(run));
         let (mut settings, changes) = run_dir::settings_of(run, &self.overrides)?;
-        run_dir::warn_of_unfinished(run, watch.warnings());
+        run_dir::warn_of_unfinished(run, &self.checkpoint.said(), watch.warnings());
         if let Some(change) = changes.iter().find(|change| is_of_the_model(change)) {
             let change = change.to_string();
             return Err(Error::settings(ForecastError::OfTheModel { change }));
         }
         settings.check_effects_of(&changes)?;
-        let Contract { scaling, .. } = read_contract(&run_dir::best_checkpoint(run))?;
-        let mut series = Vec::new();
+        let Contract { scaling, .. } = read_contract(&checkpoint)?;
+        let mut series = self.symbols.clone();
         if has_cross_section(&scaling) {
             // Values are compared among the series that the model was trained to compare.
             let symbols = run_dir::own_settings(run)?.source.symbols;
-            series = std::mem::replace(&mut settings.source.symbols, symbols);
+            let loaded = std::mem::replace(&mut settings.source.symbols, symbols);
+            if series.is_empty() {
+                series = loaded;
+            } else if !loaded.is_empty() {
+                series = among(series, &loaded, watch)?;
+            }
         }
         let settings = settings.with_absolute_paths();
         if self.all_threads {
             threads::claim(&settings.run);
         }
         let asked = Asked {
+            checkpoint: self.checkpoint.clone(),
             output: self.output.as_deref(),
-            from: self.from.as_deref(),
-            to: self.to.as_deref(),
+            times: self.times.clone(),
             series,
+            intervals: &self.intervals,
+            now: self.now,
             refresh: self.refresh,
             find_model: Some(&self.find_model),
             warn_of_left_out: true,
@@ -267,12 +348,26 @@ fn is_of_the_model(change: &Override) -> bool {
     !free || key == "source.features"
 }
 
+/// Those of the series that are among the loaded ones, as it would be were no others there.
+fn among(series: Vec<String>, loaded: &[String], watch: &Watch) -> Result<Vec<String>, Error> {
+    let (kept, absent): (Vec<_>, Vec<_>) =
+        series.into_iter().partition(|name| loaded.contains(name));
+    if kept.is_empty() {
+        return Err(Error::new(ErrorKind::Data, ForecastError::NotAmong { asked: absent }));
+    }
+    if !absent.is_empty() {
+        let absent = list_names(&absent, 12);
+        watch.warnings().warn(format!("no forecast of {absent}: not among source.symbols"));
+    }
+    Ok(kept)
+}
+
 fn has_cross_section(scaling: &Scaling) -> bool {
     let mut columns = scaling.features.iter().chain(&scaling.targets);
     columns.any(|column| column.cross_section != CrossSection::None)
 }
 
-/// Forecasts with the best checkpoint of `run`.
+/// Forecasts with a checkpoint of `run`.
 pub(crate) fn predict_run(
     run: &Path,
     mut settings: Settings,
@@ -284,12 +379,12 @@ pub(crate) fn predict_run(
     let (ring, make_slots) = ring(&device, &settings.prefetch)?;
     threads::claim_what_is_set(&settings.run);
 
-    let checkpoint = run_dir::best_checkpoint(run);
+    let checkpoint = checkpoint_choice::folder(run, &asked.checkpoint)?;
     let Contract { mut schema, scaling, model, .. } = read_contract(&checkpoint)?;
     if let Some(Span { from, until }) = asked.test {
         (schema.test_start, schema.test_end) = (from, (until != i64::MAX).then_some(until));
     }
-    let times = asked.times(&schema)?;
+    let (times, as_of) = (asked.times.times(&schema)?, asked.times.as_of(&schema)?);
     let output = match asked.output {
         Some(path) => {
             let owner = Owner { run, model: &model.kind };
@@ -306,17 +401,21 @@ pub(crate) fn predict_run(
             watch.tell(Event::Forecasting(progress));
         })
     };
-    let predictor = match asked.find_model {
-        Some(find) => Predictor::with_models(&checkpoint, output, observer, find)?,
-        None => Predictor::new(&checkpoint, output, observer)?,
+    let forecaster = match asked.find_model {
+        Some(find) => Forecaster::load_with_models(&checkpoint, find)?,
+        None => Forecaster::load(&checkpoint)?,
     };
+    let forecaster = forecaster.with_intervals(asked.intervals)?;
+    let predictor = Predictor::of(forecaster, output, observer)?;
 
     // The model decides what it is shown, whatever the settings say now; they still name its
     // references, as a run's settings are its own.
     settings.target.columns.clone_from(&schema.targets);
     settings.window.segment.clone_from(&schema.segment);
     let mut purpose = PredictPurpose::new(schema, scaling);
-    (purpose.times, purpose.series) = (times, asked.series.clone());
+    (purpose.times, purpose.as_of, purpose.series) = (times, as_of, asked.series.clone());
+    purpose.calibrate = !asked.intervals.is_empty();
+    purpose.now = Some(asked.now.map_or_else(clock::now, clock::micros));
     let normalize = NormalizeSettings {
         fit: settings.fit(),
         batch_size: settings.train.batch_size,
@@ -341,6 +440,7 @@ pub(crate) fn predict_run(
         skipped: outcome.report.skipped,
         output: outcome.report.output,
         to_come: outcome.report.to_come,
+        preview: outcome.report.preview,
         forward: outcome.report.forward,
         interrupted: outcome.ending == Ending::Interrupted,
         stages: outcome.stages,
@@ -358,31 +458,5 @@ impl Predicted {
             rows => format!(", {} of them past the end of their series", grouped(rows)),
         };
         Some(format!("{rows} forecasts of {series} series in {output}{to_come}"))
-    }
-}
-
-impl Asked<'_> {
-    fn times(&self, schema: &DataSchema) -> Result<ForecastTimes, Error> {
-        let kind = schema.time_kind;
-        let parse = |flag, text: Option<&str>| match text {
-            None => Ok(None),
-            Some(text) => kind.parse(text).map(Some).ok_or_else(|| {
-                // A run without a test part has no such time.
-                let example = [schema.test_start, 0].into_iter().find(|time| *time < i64::MAX);
-                let (text, example) = (text.to_owned(), kind.format(example.unwrap_or(0)));
-                Error::settings(ForecastError::Time { flag, text, example })
-            }),
-        };
-        match (parse("from", self.from)?, parse("to", self.to)?) {
-            (None, None) => Ok(ForecastTimes::TestPart),
-            (Some(from), Some(to)) if from >= to => {
-                let (from, to) = (kind.format(from), kind.format(to));
-                Err(Error::settings(ForecastError::NoTime { from, to }))
-            }
-            (from, to) => {
-                let (from, until) = (from.unwrap_or(i64::MIN), to.unwrap_or(i64::MAX));
-                Ok(ForecastTimes::MadeIn(Span { from, until }))
-            }
-        }
     }
 }

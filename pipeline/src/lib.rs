@@ -25,6 +25,8 @@
 //! ([`keep_freed_memory`], [`Training::use_all_threads`], a number in `run.threads`).
 
 mod backtest;
+mod checkpoint_choice;
+mod clock;
 mod dead_runs;
 mod device;
 mod doctor;
@@ -32,6 +34,7 @@ mod error;
 mod evaluate_file;
 mod export;
 mod forecast;
+mod forecast_times;
 mod import;
 mod memory;
 mod output;
@@ -51,11 +54,13 @@ mod watch;
 
 pub use crate::{
     backtest::{Backtest, BacktestReport, BacktestRun, FoldReport, Period, Refit, resume_command},
+    checkpoint_choice::{CheckpointChoice, RunCheckpoint},
     doctor::{Finding, examine},
     error::{Error, ErrorKind},
     evaluate_file::Evaluating,
     export::{ExportFormat, Exported, export},
     forecast::{Forecast, Predicted},
+    forecast_times::ForecastPart,
     import::{import, verify},
     memory::keep_freed_memory,
     report::Report,

@@ -210,7 +210,7 @@ pub(crate) fn program() -> String {
 }
 
 /// Whether there is such a checkpoint, be it in the moment in which it is replaced.
-fn is_there(checkpoint: &Path) -> bool {
+pub(crate) fn is_there(checkpoint: &Path) -> bool {
     checkpoint.is_dir() || folder_aside(checkpoint).is_dir() || checkpoint.is_dir()
 }
 
@@ -254,10 +254,10 @@ pub(crate) fn check_model(run: &Path) -> Result<(), Error> {
 }
 
 /// Says of a run that is under way, or was stopped, that its model is not the last word.
-pub(crate) fn warn_of_unfinished(run: &Path, warnings: &Warnings) {
+pub(crate) fn warn_of_unfinished(run: &Path, model: &str, warnings: &Warnings) {
     if !has_final_report(run) {
         let run = run.display();
-        warnings.warn(format!("{run} has not come to its end; this is its best model so far"));
+        warnings.warn(format!("{run} has not come to its end; this is its {model} model so far"));
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::{
     backtest::folder::{BACKTEST, is_backtest},
+    clock,
     error::Error,
     run_dir,
 };
@@ -14,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// The note's name in its run directory.
@@ -54,9 +54,7 @@ struct NoRun {
 
 impl Started {
     pub(crate) fn now() -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
-        let started = TimeKind::Timestamp.format(micros);
+        let started = TimeKind::Timestamp.format(clock::now());
         Started { started, version: env!("CARGO_PKG_VERSION").to_owned(), limit: Limit::None }
     }
 
@@ -131,7 +129,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     is_time && (rest.is_empty() || rest.strip_prefix(b"-").is_some_and(is_number))
 }
 
-/// The newest run in `dir` that has a model.
+/// The newest run in `dir` that has come to its end; where none has, the newest that has a model.
 ///
 /// # Errors
 /// There is none.
@@ -150,12 +148,19 @@ pub fn newest(dir: &Path) -> Result<RunChoice, Error> {
         let started = started.map(|started| (started.started, started.version));
         std::cmp::Reverse((started, has_its_name, run.clone()))
     });
-    match runs.iter().position(|run| run_dir::has_model(run)) {
+    let trained = |run: &&PathBuf| run_dir::has_model(run);
+    let finished = |run: &PathBuf| run_dir::has_model(run) && run_dir::has_final_report(run);
+    let first =
+        runs.iter().position(finished).or_else(|| runs.iter().position(|run| trained(&run)));
+    match first {
         Some(at) => {
             let run = runs[at].clone();
             let passed_over = runs[..at].iter().map(|newer| {
-                let (newer, run) = (newer.display(), run.display());
-                format!("{newer} is newer than {run}, but has no trained model")
+                let lacks = match trained(&newer) {
+                    true => "has not come to its end; to take it, name it with --run",
+                    false => "has no trained model",
+                };
+                format!("{} is newer than {}, but {lacks}", newer.display(), run.display())
             });
             let unsure = runs.iter().filter_map(|run| {
                 let reason = run_dir::check(run, FILE).err()?;
@@ -233,6 +238,20 @@ mod tests {
         let found = newest(dir.path()).unwrap();
         assert!(found.run.ends_with("2026-11-15_08-00-00"), "{found:?}");
         assert!(found.remarks[0].contains("but is a backtest"), "{found:?}");
+    }
+
+    #[test]
+    fn one_that_has_come_to_its_end_goes_before_one_that_has_not() {
+        let dir = tempfile::tempdir().unwrap();
+        run(dir.path(), "2026-11-15_08-00-00", None, true);
+        run(dir.path(), "2026-11-16_08-00-00", None, true);
+        let found = newest(dir.path()).unwrap();
+        assert_eq!((found.run, found.remarks.len()), (dir.path().join("2026-11-16_08-00-00"), 0));
+        let report = dir.path().join("2026-11-15_08-00-00/report.json");
+        fs::write(report, r#"{"interrupted": false}"#).unwrap();
+        let found = newest(dir.path()).unwrap();
+        assert_eq!(found.run, dir.path().join("2026-11-15_08-00-00"));
+        assert!(found.remarks[0].contains("has not come to its end; to take it"), "{found:?}");
     }
 
     #[test]

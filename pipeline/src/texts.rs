@@ -1,6 +1,6 @@
 //! Numbers and counts as a person reads them.
 
-use millstream_data::WindowCounts;
+use millstream_data::{WindowCounts, list_names};
 use std::path::Path;
 
 /// A path as a word of a shell, for commands that a person copies.
@@ -29,10 +29,18 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
+/// Series that a line names.
+const NAMED: usize = 5;
+
 /// How many windows and series there would be besides, and why there are not; `None` when all are
-/// there.
-pub(crate) fn left_out(counts: &WindowCounts) -> Option<String> {
+/// there. `short_series` are the names of those that are too short, as far as they are known.
+pub(crate) fn left_out(counts: &WindowCounts, short_series: &[String]) -> Option<String> {
     let windows = |count| if count == 1 { "window" } else { "windows" };
+    let named = match short_series {
+        [] => String::new(),
+        names => format!(" ({})", list_names(names, NAMED)),
+    };
+    let too_short = &format!("too short{named}")[..];
     let reasons = [
         (counts.missing_target, windows(counts.missing_target), "with a missing target"),
         (counts.missing_reference, windows(counts.missing_reference), "with a missing reference"),
@@ -40,7 +48,7 @@ pub(crate) fn left_out(counts: &WindowCounts) -> Option<String> {
         (counts.across_border, windows(counts.across_border), "across a border of the parts"),
         (counts.embargoed, windows(counts.embargoed), "in an embargo"),
         (counts.outside, windows(counts.outside), "outside the parts"),
-        (counts.short_series, "series", "too short"),
+        (counts.short_series, "series", too_short),
     ];
     let reasons = reasons.into_iter().filter(|(count, ..)| *count > 0);
     let reasons: Vec<String> =
@@ -54,11 +62,15 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_named_where_there_is_some() {
-        assert_eq!(left_out(&WindowCounts { train: 9, ..WindowCounts::default() }), None);
+        assert_eq!(left_out(&WindowCounts { train: 9, ..WindowCounts::default() }, &[]), None);
         let some =
             WindowCounts { missing_input: 1_500, short_series: 2, ..WindowCounts::default() };
         let expected = "left out: 1,500 windows with a missing input, 2 series too short";
-        assert_eq!(left_out(&some).as_deref(), Some(expected));
+        assert_eq!(left_out(&some, &[]).as_deref(), Some(expected));
+        let names: Vec<String> = (0..7).map(|number| format!("s{number}")).collect();
+        let short = WindowCounts { short_series: 7, ..WindowCounts::default() };
+        let expected = "left out: 7 series too short (s0, s1, s2, s3, s4 and 2 more)";
+        assert_eq!(left_out(&short, &names).as_deref(), Some(expected));
         let all = WindowCounts {
             missing_target: 1,
             missing_reference: 2,
@@ -73,7 +85,7 @@ mod tests {
                         reference, 3 windows with a missing input, 4 windows across a border of the \
                         parts, 5 windows in an embargo, 6 windows outside the parts, 7 series too \
                         short";
-        assert_eq!(left_out(&all).as_deref(), Some(expected));
+        assert_eq!(left_out(&all, &[]).as_deref(), Some(expected));
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Watch {
 
     /// Warns of what a plan says of its data, and of the windows that were left out.
     pub(crate) fn warn_of(&self, plan: &Plan, and_of_left_out: bool) {
-        let left_out = left_out(&plan.windows).filter(|_| and_of_left_out);
+        let left_out = left_out(&plan.windows, &plan.short_series).filter(|_| and_of_left_out);
         plan.warnings.iter().cloned().chain(left_out).for_each(|line| self.warnings.warn(line));
     }
 

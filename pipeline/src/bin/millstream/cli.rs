@@ -24,6 +24,7 @@ Examples:
   millstream backtest --set split.folds=5         train and forecast five folds, one after another
   millstream predict --output forecasts.csv       forecasts of the newest run
   millstream predict --output - | jq .            the same as JSON lines
+  millstream predict --symbols AAPL,MSFT --last 5 of two series, at their last 5 days
   millstream evaluate forecasts.csv               how good they are, beside naive ones
   millstream import --config stocks.toml          read the source into the cache
   millstream export --output model.pt             the newest model, for torch.jit.load
@@ -53,9 +54,12 @@ pub(crate) enum Command {
     Backtest(BacktestArgs),
     /// Forecast with a trained run
     ///
+    /// Without --last, --part, --from or --to it is the run's test part that is forecast.
+    ///
     /// The model decides what it is shown and how that is scaled; --set reaches only where the rows
     /// come from (source, e.g. --set 'source.symbols=["AAPL", "MSFT"]'), what computes (prefetch,
     /// run) and train.batch_size.
+    #[command(visible_alias = "batch-predict")]
     Predict(PredictArgs),
     /// Say how good the forecasts in a file are, ours or another program's
     ///
@@ -194,8 +198,9 @@ pub(crate) enum RefitArg {
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Run directory; without it the newest in run.dir that has a model
-    #[arg(long, value_name = "RUN", conflicts_with = "config")]
+    /// Run directory, or one of its checkpoints: RUN@best (what RUN means), RUN@last, RUN@STEP;
+    /// without it the newest run in run.dir that has come to its end
+    #[arg(long, value_name = "RUN[@CHECKPOINT]", conflicts_with = "config")]
     pub(crate) run: Option<PathBuf>,
     /// Where to write: .csv, .jsonl or .parquet, - for JSON lines on stdout, or a table in PostgreSQL,
     /// postgres://user@host/database?table=NAME [default: RUN/predictions.parquet]
@@ -207,18 +212,56 @@ pub(crate) struct PredictArgs {
     /// architecture, or by &model=NAME in the url.
     #[arg(long, value_name = "PLACE")]
     pub(crate) output: Option<PathBuf>,
-    /// Forecasts made at this time or later, in place of the run's test part
+    /// Forecasts of these series alone, e.g. --symbols AAPL,MSFT (may be repeated)
+    ///
+    /// All of the source are loaded, as a cross-section is over all of them; a series is forecast the
+    /// same, whichever others are.
+    #[arg(long, visible_alias = "stocks", value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) symbols: Vec<String>,
+    /// Forecasts made at the last N time steps of each series
+    #[arg(long, visible_alias = "lookback", value_name = "N", conflicts_with_all = ["from", "to", "part"])]
+    pub(crate) last: Option<NonZeroUsize>,
+    /// Forecasts of a part of the run's data
+    #[arg(long, value_enum, conflicts_with_all = ["from", "to"])]
+    pub(crate) part: Option<Part>,
+    /// As if nothing after this time were known, neither rows nor outcomes
+    ///
+    /// With --last, --part, --from or --to it is those of their forecasts that were made up to then, else
+    /// all that were made up to then.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) as_of: Option<String>,
+    /// Forecasts made at this time or later
     ///
     /// The time a forecast is made is that of the last row its model sees: the column with the name
-    /// of source.time. Without --from and --to it is the run's test part that is forecast.
+    /// of source.time.
     #[arg(long, value_name = "TIME")]
     pub(crate) from: Option<String>,
-    /// Forecasts made before this time, in place of the run's test part
+    /// Forecasts made before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) to: Option<String>,
+    /// Intervals around the forecasts that hold this share of outcomes, e.g. --intervals 0.9,0.5 (may be
+    /// repeated)
+    ///
+    /// They are calibrated on the run's validation part (split conformal), in the units of the forecast;
+    /// of a model of quantiles its own are moved.
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
+    pub(crate) intervals: Vec<f64>,
     /// Read the source anew, whatever is in the cache
     #[arg(long)]
     pub(crate) refresh: bool,
+}
+
+/// A part of a run's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// What the run was tested on, and what came after that
+    Test,
+    /// What its best epoch was chosen by
+    Validation,
+    /// What it learned from
+    Train,
+    /// What is still to come: windows of whose steps one at least has no outcome yet
+    New,
 }
 
 #[derive(Debug, Args)]

@@ -23,6 +23,7 @@ mod loading_bar;
 mod messages;
 mod outcome;
 mod predict;
+mod preview;
 mod seeds;
 mod summary;
 mod ticker;

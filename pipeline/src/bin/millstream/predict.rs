@@ -1,10 +1,18 @@
 //! `millstream predict`: forecasts with a trained run.
 
 use crate::{
-    cli::PredictArgs, display::Display, interrupt, messages::print_json, outcome::Code,
+    cli::{Part, PredictArgs},
+    display::Display,
+    interrupt,
+    messages::{print, print_json},
+    outcome::Code,
+    preview,
     trace::Trace,
 };
-use millstream::{Error, Forecast, Overrides, Predicted, RunChoice, Settings, Warnings, newest};
+use millstream::{
+    CheckpointChoice, Error, Forecast, ForecastPart, Overrides, Predicted, RunCheckpoint,
+    RunChoice, Settings, Warnings, newest,
+};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -38,12 +46,49 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<Code, Error> {
     }
     let overrides = Overrides::of_process(&args.common.set);
     let run = match &args.run {
-        Some(run) => run.clone(),
-        None => newest_run(args.common.config.as_deref(), &overrides, watch.warnings())?,
+        Some(run) => RunCheckpoint::parse(run)?,
+        None => {
+            let run = newest_run(args.common.config.as_deref(), &overrides, watch.warnings())?;
+            RunCheckpoint { run, checkpoint: CheckpointChoice::Best }
+        }
     };
-    let mut forecast = Forecast::of(run).with(overrides).use_all_threads();
+    let forecast = Forecast::of_checkpoint(run).with(overrides).use_all_threads();
+    let predicted = asked(forecast, args).write(&watch)?;
+    if args.common.json {
+        print_json(&PredictResult { predicted: &predicted, warnings: watch.warnings().all() })?;
+    } else if to_stdout && predicted.interrupted {
+        display.say(PART);
+    } else if let Some(line) = predicted.line() {
+        if !args.common.quiet {
+            print(&preview::table(&predicted.preview, predicted.rows))?;
+        }
+        display.say(&line);
+    }
+    Ok(Code::of(predicted.interrupted))
+}
+
+/// The forecasts that the flags ask for.
+fn asked(forecast: Forecast, args: &PredictArgs) -> Forecast {
+    let mut forecast = forecast.intervals(args.intervals.iter().copied());
     if let Some(path) = &args.output {
         forecast = forecast.output(path);
+    }
+    if !args.symbols.is_empty() {
+        forecast = forecast.symbols(args.symbols.iter().map(|name| name.trim()));
+    }
+    if let Some(steps) = args.last {
+        forecast = forecast.last(steps);
+    }
+    if let Some(part) = args.part {
+        forecast = forecast.part(match part {
+            Part::Test => ForecastPart::Test,
+            Part::Validation => ForecastPart::Validation,
+            Part::Train => ForecastPart::Train,
+            Part::New => ForecastPart::New,
+        });
+    }
+    if let Some(time) = &args.as_of {
+        forecast = forecast.as_of(time);
     }
     if let Some(time) = &args.from {
         forecast = forecast.from(time);
@@ -54,15 +99,7 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<Code, Error> {
     if args.refresh {
         forecast = forecast.read_anew();
     }
-    let predicted = forecast.write(&watch)?;
-    if args.common.json {
-        print_json(&PredictResult { predicted: &predicted, warnings: watch.warnings().all() })?;
-    } else if to_stdout && predicted.interrupted {
-        display.say(PART);
-    } else if let Some(line) = predicted.line() {
-        display.say(&line);
-    }
-    Ok(Code::of(predicted.interrupted))
+    forecast
 }
 
 /// The run to take where none is named; what should be known of the choice is a warning.
