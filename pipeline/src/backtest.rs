@@ -6,6 +6,7 @@
 //! once. Where the borders lie is in `folds.rs`, what one fold does in `fold.rs`, what is found in
 //! `report.rs`.
 
+mod evaluation;
 mod fold;
 pub(crate) mod folder;
 mod folds;
@@ -34,7 +35,9 @@ use folds::FoldPlan;
 use millstream_data::{WholeFile, remove_leftovers};
 use millstream_loader::Refresh;
 use millstream_normalize::Walk;
-use millstream_predictor::{Combined, FoldForecasts, Output, combine_folds, read_contract};
+use millstream_predictor::{
+    Combined, Contract, FoldForecasts, Output, combine_folds, read_contract,
+};
 use millstream_trainer::RunLock;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -277,7 +280,6 @@ impl BacktestRun {
         let settings = training.settings();
         remove_leftovers(&path);
         let panel = SharedPanel::load(settings, refresh, watch)?;
-        let before = watch.warnings().all();
         watch.tell(Event::Started(&path));
         let plans = folds::plan(&panel, settings, note.refit)?;
         self.check_data(&panel)?;
@@ -303,10 +305,16 @@ impl BacktestRun {
         if !interrupted {
             let files = forecasts(&plans, &path);
             let folds: Vec<usize> = files.iter().map(|file| file.fold).collect();
-            report.add_forecasts(self.combine(&files)?, &folds);
+            let contract = self.contract()?;
+            report.add_forecasts(self.combine(&contract, &files)?, &folds);
+            let season = settings.target.season;
+            if let Some(Err(error)) = report.evaluate(&contract.schema, season) {
+                let line = format!("the table of forecasts was not evaluated: {error}");
+                watch.warnings().warn(line);
+            }
         }
         run_dir::keep_warnings(&path, watch.warnings())?;
-        report.close(&before, begun.elapsed().as_secs_f64());
+        report.close(&watch.warnings().all(), begun.elapsed().as_secs_f64());
         let json = serde_json::to_vec_pretty(&report);
         let json = json.map_err(|error| Error::new(ErrorKind::Other, error))?;
         run_dir::write_whole(&path.join(run_dir::REPORT), &json)?;
@@ -339,14 +347,18 @@ impl BacktestRun {
     }
 
     /// Makes one table of the forecasts of all folds.
-    fn combine(&self, files: &[FoldForecasts]) -> Result<Combined, Error> {
+    fn combine(&self, contract: &Contract, files: &[FoldForecasts]) -> Result<Combined, Error> {
         if files.is_empty() {
             let path = self.path().to_owned();
             return Err(Error::new(ErrorKind::Data, BacktestError::NoForecast { path }));
         }
+        Ok(combine_folds(contract, files, self.table()?)?)
+    }
+
+    /// What the models of all folds forecast, and of what.
+    fn contract(&self) -> Result<Contract, Error> {
         let first = self.path().join(folder::fold_name(1));
-        let contract = read_contract(&run_dir::best_checkpoint(&first))?;
-        Ok(combine_folds(&contract, files, self.table()?)?)
+        Ok(read_contract(&run_dir::best_checkpoint(&first))?)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{
     Refit,
+    evaluation::evaluate,
     folds::{FoldPlan, Period},
 };
 use crate::{
@@ -12,7 +13,8 @@ use crate::{
     seeds::{Spread, spreads},
     watch::without_fold,
 };
-use millstream_data::{TargetKind, plain_file};
+use millstream_data::{DataSchema, TargetKind, plain_file};
+use millstream_evaluate::{EvaluateError, Evaluation};
 use millstream_predictor::Combined;
 use millstream_trainer::{Baseline, Figures};
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,9 @@ pub struct BacktestReport {
     pub test: BTreeMap<String, Spread>,
     /// The same of naive forecasts of the same windows: `mean`, `last`, `season` and `ridge`.
     pub baseline: BTreeMap<&'static str, BTreeMap<String, Spread>>,
+    /// How good the table of all forecasts is, in the units of the source: all rows, each fold, and mean and
+    /// standard deviation of the folds. `None` when there is none yet.
+    pub evaluation: Option<Evaluation>,
     /// Rows of the table of forecasts.
     pub rows: u64,
     /// Series in it.
@@ -182,10 +187,21 @@ impl BacktestReport {
         (self.rows, self.series, self.output) = (combined.rows, combined.series, combined.output);
     }
 
+    /// Judges the table of forecasts, which models with this schema made. `None` where there is none.
+    pub(super) fn evaluate(
+        &mut self,
+        schema: &DataSchema,
+        season: usize,
+    ) -> Option<Result<(), EvaluateError>> {
+        let table = self.output.as_ref()?;
+        Some(evaluate(table, schema, season).map(|found| self.evaluation = Some(found)))
+    }
+
     /// Notes what is known at the end alone. `of_all` are the warnings that are of no fold, and some that
     /// are.
     pub(super) fn close(&mut self, of_all: &[String], seconds: f64) {
         self.warnings = warnings(of_all, &self.folds);
+        self.warnings.extend(self.evaluation.iter().flat_map(|found| found.warnings.clone()));
         (self.seconds, self.peak_rss_mb) = (seconds, peak_rss_mb());
     }
 }

@@ -30,6 +30,12 @@ fn forecasts(bench: &Bench, args: &[&str]) -> Vec<String> {
     rows(&bench.path("all.csv"))
 }
 
+/// Of three.
+fn sample_std(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / 3.0;
+    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 2.0).sqrt()
+}
+
 /// When a forecast is made.
 fn made(row: &str) -> &str {
     row.split(',').nth(2).unwrap()
@@ -67,12 +73,22 @@ fn a_fold_is_the_run_that_it_would_be_by_itself() {
     };
     for name in ["mse", "mae", "ic"] {
         let values = of(name);
-        let mean = values.iter().sum::<f64>() / 3.0;
-        let std = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 2.0).sqrt();
+        let (mean, std) = (values.iter().sum::<f64>() / 3.0, sample_std(&values));
         for (found, expected) in [("mean", mean), ("std", std)] {
             let found = report["test"][name][found].as_f64().unwrap();
             assert!((found - expected).abs() < 1e-12, "{name}: {found} is not {expected}");
         }
+    }
+    // The evaluation is of the table: the same errors, in user units.
+    let evaluation = &report["evaluation"];
+    assert_eq!(evaluation["rows"].as_u64(), Some(all.len() as u64));
+    assert_eq!(evaluation["folds"]["folds"].as_u64(), Some(3));
+    let raw = of("mse_raw");
+    let mean = raw.iter().sum::<f64>() / 3.0;
+    for (name, expected) in [("mean", mean), ("std", sample_std(&raw))] {
+        let found = evaluation["folds"][name]["mse"].as_f64().unwrap();
+        // A deviation is as exact as what it is of.
+        assert!((found - expected).abs() < 1e-6 * mean, "{name}: {found} is not {expected}");
     }
     // Each begins where the one before ends, and the last goes on as far as the data does.
     for pair in folds.windows(2) {

@@ -2,7 +2,7 @@
 //! mean and standard deviation of all.
 
 use crate::summary::{error, share, sign_note};
-use millstream::{BacktestReport, Figures, FoldReport, Period, Refit, Spread, grouped};
+use millstream::{BacktestReport, Figures, FoldReport, Period, Refit, Spread, evaluate, grouped};
 use std::{collections::BTreeMap, fmt::Write};
 
 /// Of a time; what is longer is cut.
@@ -31,6 +31,9 @@ pub(crate) fn table(report: &BacktestReport) -> String {
     if report.folds.len() > 1 {
         line(&row("mean", spread(report, |spread| Some(spread.mean))));
         line(&row("± std", spread(report, |spread| spread.std)));
+    }
+    for text in in_user_units(report) {
+        line(&text);
     }
     line("");
     line("test figures in scaled units, each fold by its own scale; all are in report.json");
@@ -96,6 +99,26 @@ fn spread(report: &BacktestReport, of: fn(&Spread) -> Option<f64>) -> [String; 8
 
 fn row(name: &str, [mse, mae, ic, rank_ic, sign, mean, last, ridge]: [String; 8]) -> String {
     format!("{name:<8}{mse:>9}{mae:>9}{ic:>8}{rank_ic:>9}{sign:>7}{mean:>10}{last:>10}{ridge:>10}")
+}
+
+/// What the table of all forecasts comes to; by fold where the folds have no figures of their own.
+fn in_user_units(report: &BacktestReport) -> Vec<String> {
+    let Some(found) = &report.evaluation else { return Vec::new() };
+    let figures = |name: &str, of: &evaluate::Figures| {
+        let [mse, mae] = [of.mse, of.mae].map(error);
+        let [ic, rank_ic, sign] = [of.ic, of.rank_ic, of.directional_accuracy].map(share);
+        let text = format!("{name:<8}{mse:>9}{mae:>9}{ic:>8}{rank_ic:>9}{sign:>7}");
+        text.trim_end().to_owned()
+    };
+    let mut lines = vec![String::new(), "all forecasts, in user units".to_owned()];
+    let folds = found.groups(evaluate::Grouping::Fold).filter(|_| report.refit == Refit::Once);
+    let folds = folds.unwrap_or_default().iter();
+    lines.extend(folds.map(|fold| figures(&fold.group, &fold.figures)));
+    lines.push(figures("all", &found.overall));
+    if let Some(over) = &found.folds {
+        lines.extend([figures("mean", &over.mean), figures("± std", &over.std)]);
+    }
+    lines
 }
 
 fn refit(refit: Refit) -> &'static str {
