@@ -8,8 +8,9 @@
 //! size is a multiple of 16: of other sizes the rows at the end come in a tile of their own, which rounds
 //! otherwise again, so those are filled up too.
 //!
-//! That holds for all our models but the transformer: libtorch's attention with a single query, which is
-//! what the last row asks, rounds by where in the batch a window stands.
+//! Two of our models round by where in the batch a window stands all the same, in the last digit: the
+//! transformer, by libtorch's attention with a single query, which is what the last row asks; and
+//! `dlinear` with some sizes of windows.
 
 use crate::{
     error::ModelError,
