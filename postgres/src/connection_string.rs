@@ -71,7 +71,7 @@ impl Parameters {
 
     fn set(&mut self, key: &str, value: String) -> Result<(), PostgresError> {
         let Some(key) = KEYS.into_iter().find(|known| *known == key) else {
-            return Err(unknown_key(key));
+            return Err(unsupported(key).unwrap_or(UNKNOWN_KEY));
         };
         self.0.insert(key, value);
         Ok(())
@@ -110,7 +110,12 @@ impl Parameters {
         self.set("dbname", decode(database)?)?;
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').ok_or(NOT_A_PAIR)?;
-            self.set(&decode(key)?, decode(value)?)?;
+            let key = decode(key)?;
+            let exists = KEYS.contains(&key.as_str()) || unsupported(&key).is_some();
+            if !exists && is_harmless(&key, place, query) {
+                return Err(PostgresError::UrlNoKey { key });
+            }
+            self.set(&key, decode(value)?)?;
         }
         Ok(())
     }
@@ -129,15 +134,32 @@ impl Parameters {
     }
 }
 
-/// Of what is no key of libpq's, nothing is quoted.
-fn unknown_key(key: &str) -> PostgresError {
+/// A key of libpq's that is not one of ours.
+fn unsupported(key: &str) -> Option<PostgresError> {
     let named = |(keys, instead): (&'static str, _)| {
         let key = keys.split(' ').find(|known| *known == key)?;
         Some(PostgresError::UrlKey { key, instead })
     };
-    let problem = "it sets a key that does not exist";
-    UNSUPPORTED.into_iter().find_map(named).unwrap_or(PostgresError::Url { problem })
+    UNSUPPORTED.into_iter().find_map(named)
 }
+
+/// Whether a key of a URL's query can be shown: it is a word, and no piece of a password that has a `?` or
+/// `&` of its own. Such a password is one of the query, or has its `@` or the host's port behind it.
+fn is_harmless(key: &str, place: &str, query: &str) -> bool {
+    let is_word =
+        key.bytes().all(|byte| byte.is_ascii_lowercase() || b"_0123456789".contains(&byte));
+    let has_password =
+        query.to_ascii_lowercase().contains("password") || query.contains(['@', '%']);
+    let mut hosts = split(place, '/').0.split(',');
+    let is_host = |host: &str| {
+        host.starts_with('[') || split(host, ':').1.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    is_word && !has_password && hosts.all(is_host)
+}
+
+/// Of what is no key, nothing is quoted.
+const UNKNOWN_KEY: PostgresError =
+    PostgresError::Url { problem: "it sets a key that does not exist" };
 
 const NOT_A_PAIR: PostgresError = PostgresError::Url { problem: "a key has no = and no value" };
 
@@ -189,10 +211,10 @@ pub fn is_url(text: &str) -> bool {
 }
 
 /// Takes keys of one's own out of the query of a URL: gives what is left, for
-/// [`Server::new`](crate::Server::new), and their values; of a key that stands there twice, the last.
+/// [`Server::new`](crate::Server::new), and their values.
 ///
 /// # Errors
-/// A value is not encoded as it should be.
+/// A value is not encoded as it should be, or a key stands there twice.
 pub fn take_keys<const N: usize>(
     url: &str,
     keys: [&str; N],
@@ -210,6 +232,9 @@ pub fn take_keys<const N: usize>(
         let (key, value) = split(pair, '=');
         let own = decode(key).ok().and_then(|key| keys.iter().position(|own| *own == key));
         match own {
+            Some(own) if values[own].is_some() => {
+                return Err(PostgresError::UrlKeyTwice { key: keys[own].to_owned() });
+            }
             Some(own) => values[own] = Some(decode(value)?),
             None => kept.push(pair),
         }
@@ -220,8 +245,12 @@ pub fn take_keys<const N: usize>(
     Ok((format!("{before}{mark}{}", kept.join("&")), values))
 }
 
+/// Schemes are the same in capitals.
 fn after_scheme(text: &str) -> Option<&str> {
-    text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"))
+    ["postgres://", "postgresql://"].into_iter().find_map(|scheme| {
+        let (found, rest) = text.split_at_checked(scheme.len())?;
+        found.eq_ignore_ascii_case(scheme).then_some(rest)
+    })
 }
 
 /// Both sides of the first separator; without one, all of it and nothing.
@@ -338,7 +367,14 @@ mod tests {
         check_refused("postgres://ann:hush%@h/d", "%25");
         check_refused("postgres://ann:hush%ff@h/d", "UTF-8");
         check_refused("postgres://h/d?hush", "no = and no value");
-        check_refused("postgres://h/d?hush=1", "a key that does not exist");
+        check_refused("postgres://h/d?hu.sh=1", "a key that does not exist");
+        check_refused("postgres://h:1,[::1]:2/d?a_key=1", "sets the key a_key, which does not");
+        check_refused("postgres://u:a/b?hush=1@h/d", "a key that does not exist");
+        check_refused("postgres://u:1/b?hush=1&user=a@h/d", "a key that does not exist");
+        check_refused("postgres://u:secret?hush=1", "a key that does not exist");
+        check_refused("postgres://h/d?password=a&hush=1", "a key that does not exist");
+        check_refused("postgres://h/d?p%61ssword=a&hush=1", "a key that does not exist");
+        check_refused("postgres://u:2/hush@h/d?hush=1", "%2F");
         check_refused("postgres://h/d?sslcert=hush", "sets sslcert, which is not supported; leave");
         check_refused("host=h sslkey=hush", "ask for a password");
         check_refused("service=hush", "sets service, which is not supported; write host");
@@ -362,11 +398,14 @@ mod tests {
             "postgres://u:a?b@h/d?sslmode=x",
             Some("\"a\""),
         );
-        check("postgres:///d?host=/t&table=a&model=m&table=b", "postgres:///d?host=/t", Some("b"));
+        check("postgres:///d?host=/t&table=a&model=m", "postgres:///d?host=/t", Some("a"));
         check("postgres://u:p?table=x@h/d", "postgres://u:p?table=x@h/d", None);
         check("postgres://h/d?t%61ble=", "postgres://h/d", Some(""));
         check("postgres://h", "postgres://h", None);
         assert!(take_keys("postgres://h/d?table=%zz", ["table"]).is_err());
+        let twice = take_keys("postgres://h/d?table=a&t%61ble=a", ["table"]).unwrap_err();
+        assert!(twice.to_string().contains("sets table twice"), "{twice}");
+        assert!(is_url("Postgres://h") && is_url("POSTGRESQL://h") && !is_url("é"));
         assert!(is_url("postgresql://h") && !is_url("postgres:x") && !is_url("a.csv"));
     }
 

@@ -19,6 +19,20 @@ pub enum PostgresError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A URL sets a key that nobody knows.
+    #[error(
+        "source.url is not a PostgreSQL connection string: it sets the key {key}, which does not exist; expected postgres://user@host:5432/database"
+    )]
+    UrlNoKey {
+        /// The key.
+        key: String,
+    },
+    /// A URL sets a key twice that is to have one value.
+    #[error("source.url sets {key} twice; leave one out")]
+    UrlKeyTwice {
+        /// The key.
+        key: String,
+    },
     /// The connection string sets a key that libpq has, and that is not supported here.
     #[error("source.url sets {key}, which is not supported; {instead}")]
     UrlKey {
@@ -184,8 +198,11 @@ impl PostgresError {
     /// Whether the connection string is wrong, whatever the server is.
     #[must_use]
     pub fn is_setting(&self) -> bool {
-        use PostgresError::{Url, UrlKey, UrlValue};
-        matches!(self, Url { .. } | UrlKey { .. } | UrlValue { .. })
+        use PostgresError::{Url, UrlKey, UrlKeyTwice, UrlNoKey, UrlValue};
+        matches!(
+            self,
+            Url { .. } | UrlKey { .. } | UrlKeyTwice { .. } | UrlNoKey { .. } | UrlValue { .. }
+        )
     }
 
     /// Whether trying again may help: the connection broke, or the server ended it or the statement

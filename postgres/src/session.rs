@@ -147,6 +147,16 @@ impl Session {
         self.connection.batch_execute(sql).map_err(|source| self.refused(action, source))
     }
 
+    /// Runs a statement that changes rows; gives how many it did.
+    pub fn change(&mut self, sql: &str, action: &str) -> Result<u64, PostgresError> {
+        let messages = self.connection.simple_query(sql).map_err(|e| self.refused(action, e))?;
+        let counts = messages.iter().filter_map(|message| match message {
+            SimpleQueryMessage::CommandComplete(count) => Some(*count),
+            _ => None,
+        });
+        Ok(counts.sum())
+    }
+
     /// The rows of a statement, as text.
     pub fn text_rows(
         &mut self,

@@ -58,6 +58,14 @@ impl WriteSession {
         self.session.run(sql, action).map_err(|error| self.or_stopped(error))
     }
 
+    /// Runs a statement that inserts or changes rows; gives how many it did.
+    ///
+    /// # Errors
+    /// As for [`WriteSession::run`].
+    pub fn change(&mut self, sql: &str, action: &str) -> Result<u64, PostgresError> {
+        self.session.change(sql, action).map_err(|error| self.or_stopped(error))
+    }
+
     /// The rows of a statement, as text.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use millstream_data::WholeFile;
 use millstream_stage::Flow;
 use std::{
+    ffi::OsStr,
     fmt, fs,
     io::{ErrorKind, Write},
     path::{Path, PathBuf},
@@ -38,11 +39,23 @@ impl Output {
     /// [`PredictError::Ending`] when there is no such format.
     pub fn file(path: impl Into<PathBuf>) -> Result<Self, PredictError> {
         let path = path.into();
-        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        let ending = Self::ending(&path);
         match Format::of(ending.as_deref()) {
             Some(format) => Ok(Output(Target::File { path, format })),
             None => Err(PredictError::Ending { path, ending: ending.unwrap_or_default() }),
         }
+    }
+
+    /// What a file's name ends like, in small letters. A name that is nothing but a known ending (`.csv`) ends
+    /// like that.
+    #[must_use]
+    pub fn ending(path: &Path) -> Option<String> {
+        let small = |text: &OsStr| text.to_string_lossy().to_lowercase();
+        path.extension().map(small).or_else(|| {
+            let name = path.file_name().map(small)?;
+            let ending = name.strip_prefix('.')?;
+            Format::of(Some(ending)).map(|_| ending.to_owned())
+        })
     }
 
     /// A sink of your own. It is opened before the first batch, with the schema of all rows to come.

@@ -20,6 +20,7 @@ use crate::{
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use binary_rows::BinaryRows;
 use columns::Columns;
+use error::check_length;
 use merge::{Merge, STAGING};
 use millstream_postgres::{
     CopyWriter, Hold, Server, Stop, Warn, WriteSession, name_parts, quote_name, take_keys,
@@ -61,10 +62,11 @@ impl TableName {
 impl PostgresTable {
     /// The table that a URL names: `postgres://user@host/database?table=schema.name`, with the keys of
     /// `source.url` besides. Rows say that they are of this run, and of `model` unless the URL says
-    /// another name (`&model=NAME`). Nothing is connected to.
+    /// another name (`&model=NAME`). Nothing is connected to. Names are taken as they are written, in capitals
+    /// too; one in quotes may hold dots, and quotes written twice, as in SQL.
     ///
     /// # Errors
-    /// The URL cannot be read, or names no table.
+    /// The URL cannot be read, names no table, or one whose name PostgreSQL would cut.
     pub fn from_url(url: &str, model: &str, run: &str) -> Result<Self, PostgresTableError> {
         let (left, [table, named]) = take_keys(url, ["table", "model"])?;
         let table = table.ok_or(PostgresTableError::NoTable)?;
@@ -74,7 +76,14 @@ impl PostgresTable {
             (Some(schema), Some(table), None) => TableName { schema: Some(schema), table },
             _ => return Err(PostgresTableError::TableName { name: table }),
         };
-        let model = named.filter(|model| !model.is_empty()).unwrap_or_else(|| model.to_owned());
+        if let Some(schema) = &name.schema {
+            check_length("schema", schema)?;
+        }
+        check_length("table", &name.table)?;
+        if named.as_ref().is_some_and(String::is_empty) {
+            return Err(PostgresTableError::NoModel);
+        }
+        let model = named.unwrap_or_else(|| model.to_owned());
         let shown = without_password(&left);
         let mark = if shown.contains('?') { '&' } else { '?' };
         let shown = format!("{shown}{mark}table={}", name.sql().replace('"', ""));
@@ -132,7 +141,7 @@ impl PostgresTable {
         let server = Server::new(&self.url, Arc::clone(&self.warn))?.stopped_by(self.stop.clone());
         // The rows may be hours away: nothing is kept waiting for them.
         shape::check(&mut WriteSession::begin(&server)?, &self.name, &columns)?;
-        Ok(PostgresSink { table: self, server, columns, sending: Sending::NotBegun })
+        Ok(PostgresSink { table: self, server, columns, sending: Sending::NotBegun, rows: 0 })
     }
 }
 
@@ -149,6 +158,8 @@ struct PostgresSink {
     server: Server,
     columns: Columns,
     sending: Sending,
+    /// How many so far.
+    rows: u64,
 }
 
 enum Sending {
@@ -165,6 +176,7 @@ impl PostgresSink {
         };
         BinaryRows::new(rows, &self.columns)?.write_to(&mut writer)?;
         self.sending = Sending::Running(writer);
+        self.rows += rows.num_rows() as u64;
         Ok(())
     }
 
@@ -183,7 +195,7 @@ impl PostgresSink {
         writer.write(binary_rows::TRAILER)?;
         let mut session = writer.finish()?;
         let PostgresTable { name, model, run, warn, .. } = &self.table;
-        let merge = Merge { name, columns: &self.columns, model, run };
+        let merge = Merge { name, columns: &self.columns, rows: self.rows, model, run };
         let replaced = merge.run(&mut session)?;
         session.commit()?;
         if let Some(line) = replaced {
@@ -233,6 +245,10 @@ mod tests {
             "postgres://h/d?sslmode=disable&table=s.f",
         );
         check("postgres://h/d?table=%22a.b%22", "\"a.b\"", "lstm", "postgres://h/d?table=a.b");
+        check("Postgres://h/d?table=\"a\"\"B\"", "\"a\"\"B\"", "lstm", "Postgres://h/d?table=aB");
+        let longest = "é".repeat(31) + "x";
+        let url = format!("postgres://h/d?table={longest}.{longest}");
+        check(&url, &format!("\"{longest}\".\"{longest}\""), "lstm", &url);
     }
 
     #[test]
@@ -245,5 +261,12 @@ mod tests {
         check("postgres://h/d?table=", "\"\" is not the name of a table");
         check("postgres://h/d?table=a.b.c", "\"a.b.c\" is not the name of a table");
         check("postgres://u:hush@h/d?table=%zz", "--output is not a PostgreSQL connection string");
+        check("postgres://u:hush@h/d?table=a&table=b", "--output sets table twice; leave one out");
+        check("postgres://u:hush@h/d?table=a&model=", "--output sets model to nothing");
+        // Bytes count, not letters.
+        let long = "é".repeat(32);
+        let cut = format!("{long:?} has 64 bytes and PostgreSQL keeps 63 of a name");
+        check(&format!("postgres://h/d?table={long}"), &format!("table {cut}"));
+        check(&format!("postgres://h/d?table={long}.f"), &format!("schema {cut}"));
     }
 }

@@ -3,7 +3,10 @@
 //! The key is called `series`, `time`, `step` and `model` whatever the source calls its columns, so that one
 //! table can hold the forecasts of many models. All else has its name from the schema of the rows.
 
-use super::{error::PostgresTableError, merge::STAGING};
+use super::{
+    error::{PostgresTableError, check_length},
+    merge::STAGING,
+};
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use millstream_postgres::quote_name;
 use std::collections::HashSet;
@@ -86,7 +89,7 @@ pub(super) struct Columns {
 
 impl Columns {
     /// # Errors
-    /// Two columns would have one name, or one has a type that is not written.
+    /// Two columns would have one name, or one has a name that is too long or a type that is not written.
     pub(super) fn of(schema: &SchemaRef) -> Result<Self, PostgresTableError> {
         let fields = schema.fields();
         let step = fields.iter().position(|field| field.name() == STEP);
@@ -105,6 +108,7 @@ impl Columns {
                 let found = field.data_type().to_string();
                 return Err(PostgresTableError::Type { name, found });
             };
+            check_length("column", &name)?;
             sent.push(Column { name, kind });
         }
         let columns = Columns { with_series, sent };
@@ -205,6 +209,9 @@ mod tests {
         check(&clash, "two columns named \"run\"");
         let odd = [("day", day), ("step", int), ("b", DataType::Boolean)];
         check(&odd, "column \"b\" is of type Boolean");
+        let (day, int, long) = (DataType::Date32, DataType::Int32, "é".repeat(32));
+        let cut = [("day", day), ("step", int.clone()), (&*long, int)];
+        check(&cut, &format!("column {long:?} has 64 bytes"));
         check(&[("step", DataType::Int32)], "no column of times before a column \"step\"");
     }
 }

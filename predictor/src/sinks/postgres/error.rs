@@ -19,6 +19,24 @@ pub enum PostgresTableError {
         /// What it says.
         name: String,
     },
+    /// A name that PostgreSQL would cut, so that two could be one.
+    #[error(
+        "{what} {name:?} has {length} bytes and PostgreSQL keeps {} of a name; give it a shorter one",
+        LONGEST_NAME
+    )]
+    LongName {
+        /// What has it.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Its bytes.
+        length: usize,
+    },
+    /// The URL calls the model nothing.
+    #[error(
+        "--output sets model to nothing; give a name, or leave it out to use that of the architecture"
+    )]
+    NoModel,
     /// Two columns of the table would have the same name.
     #[error(
         "the table would have two columns named {name:?}, as every table of forecasts has one of that name; rename the column of the source"
@@ -100,11 +118,23 @@ pub enum PostgresTableError {
         of_the_output(&chain(.0))
     )]
     Twice(PostgresError),
+    /// The table's own triggers or rules leave rows out.
+    #[error(
+        "table {table} kept {kept} of {sent} forecasts, as a trigger or a rule of it leaves rows out; nothing was written: drop that, or name another table"
+    )]
+    NotKept {
+        /// Its name.
+        table: String,
+        /// How many rows it would have taken.
+        kept: u64,
+        /// Of how many.
+        sent: u64,
+    },
     /// Whoever asked for the forecasts asked to stop.
     #[error("interrupted; nothing was written")]
     Stopped,
     /// The server did not do what it was asked to, for any other reason.
-    #[error("{}", of_the_output(&chain(.0)))]
+    #[error("{}{}", of_the_output(&chain(.0)), advice(.0))]
     Server(PostgresError),
 }
 
@@ -141,6 +171,40 @@ impl From<PostgresError> for PostgresTableError {
         }
     }
 }
+
+/// The longest name that PostgreSQL keeps, in bytes.
+const LONGEST_NAME: usize = 63;
+
+/// Refuses a name of `what` that PostgreSQL would cut.
+pub(super) fn check_length(what: &'static str, name: &str) -> Result<(), PostgresTableError> {
+    match name.len() {
+        length if length > LONGEST_NAME => {
+            Err(PostgresTableError::LongName { what, name: name.to_owned(), length })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What to do about the most usual reasons that there is no connection.
+fn advice(error: &PostgresError) -> &'static str {
+    match error {
+        PostgresError::Unreachable { .. } => return UNREACHABLE,
+        PostgresError::Connect { .. } => {}
+        _ => return "",
+    }
+    match error.state() {
+        None if error.is_transient() => UNREACHABLE,
+        Some(state) if *state == SqlState::INVALID_CATALOG_NAME => {
+            "; check the name of the database in the url"
+        }
+        Some(state) if state.code().starts_with("28") => {
+            "; check the user in the url and the password (PGPASSWORD, or ~/.pgpass)"
+        }
+        _ => "",
+    }
+}
+
+const UNREACHABLE: &str = "; check host and port in the url, and that the server runs";
 
 /// An error and its causes in one line; those that its text has already are not said again.
 fn chain(error: &dyn Error) -> String {

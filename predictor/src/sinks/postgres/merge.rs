@@ -22,6 +22,8 @@ const PATIENCE: &str = "60s";
 pub(super) struct Merge<'a> {
     pub(super) name: &'a TableName,
     pub(super) columns: &'a Columns,
+    /// How many there are.
+    pub(super) rows: u64,
     pub(super) model: &'a str,
     pub(super) run: &'a str,
 }
@@ -43,7 +45,7 @@ impl Merge<'_> {
         if shape::check_fit(session, self.name, self.columns)? == Found::Nothing
             && self.create(session, &table)?
         {
-            session.run(&self.insert_sql(&table)?, "insert the forecasts")?;
+            self.insert(session, &table, &self.insert_sql(&table)?)?;
             // Cheaper than row by row, and the same in the end.
             let key = format!("ALTER TABLE {table} ADD PRIMARY KEY ({})", key_sql());
             session.run(&key, "make the key of the table").map_err(twice)?;
@@ -58,8 +60,22 @@ impl Merge<'_> {
         session.run(&format!("ANALYZE {STAGING}"), "look at the forecasts")?;
         let replaced = self.replaced(session, &table)?;
         let change = format!("{} {}", self.insert_sql(&table)?, self.conflict_sql());
-        session.run(&change, "insert the forecasts")?;
+        self.insert(session, &table, &change)?;
         Ok(replaced)
+    }
+
+    /// Inserts all rows: the table's own triggers and rules could leave some out without a word.
+    fn insert(
+        &self,
+        session: &mut WriteSession,
+        table: &str,
+        sql: &str,
+    ) -> Result<(), PostgresTableError> {
+        let (kept, sent) = (session.change(sql, "insert the forecasts")?, self.rows);
+        match kept == sent {
+            true => Ok(()),
+            false => Err(PostgresTableError::NotKept { table: table.to_owned(), kept, sent }),
+        }
     }
 
     /// Makes the table, unless another one has just done so. One who comes at the same time waits here.

@@ -202,3 +202,21 @@ fn what_the_tables_own_rules_refuse_is_said_and_undone() {
     assert!(line.contains("violates check constraint \"small\""), "{line}");
     assert_eq!(place.text("SELECT count(*), sum(y_forecast) FROM f"), "30 30");
 }
+
+/// A trigger that leaves rows out is nothing that PostgreSQL says.
+#[test]
+fn rows_that_a_trigger_leaves_out_are_missed() {
+    let place = Place::start();
+    place.write(&forecasts(0..30, 1.0)).unwrap();
+    place.run(
+        "CREATE FUNCTION leave_out() RETURNS trigger LANGUAGE plpgsql AS \
+         'BEGIN IF NEW.step = 1 THEN RETURN NULL; END IF; RETURN NEW; END'; \
+         CREATE TRIGGER leave_out BEFORE INSERT ON f FOR EACH ROW EXECUTE FUNCTION leave_out()",
+    );
+    let line = refusal(written(place.table("f", "r", ""), &[&forecasts(0..40, 2.0)]));
+    assert!(line.contains("table \"f\" kept 20 of 40 forecasts"), "{line}");
+    assert_eq!(place.text("SELECT count(*), sum(y_forecast) FROM f"), "30 30");
+    place.run("ALTER TABLE f DISABLE TRIGGER leave_out");
+    place.write(&forecasts(0..40, 2.0)).unwrap();
+    assert_eq!(place.text("SELECT count(*), sum(y_forecast) FROM f"), "40 80");
+}
