@@ -46,7 +46,7 @@ pub struct Predicted {
     /// The run that forecast.
     #[serde(serialize_with = "path_as_text")]
     pub run: PathBuf,
-    /// Rows forecast, one for every window and step; they are written where there is an `output`.
+    /// Rows forecast, one for every window and step; 0 when they were written nowhere as it was cut short.
     pub rows: u64,
     /// Series with a forecast.
     pub series: u64,
@@ -66,8 +66,7 @@ pub struct Predicted {
     /// How long the model itself took: a part of what the predictor was busy.
     #[serde(skip)]
     pub forward: Duration,
-    /// Whether it was cut short; nothing is then written.
-    #[serde(skip)]
+    /// Whether it was cut short; nothing is then written, but for what is out on stdout.
     pub interrupted: bool,
 }
 
@@ -432,7 +431,14 @@ pub(crate) fn predict_run(
         .stop_on(stop)
         .run("predictor", predictor);
     watch.tell(Event::Ended);
-    let outcome = outcome?;
+    let mut outcome = outcome?;
+    let interrupted = outcome.ending == Ending::Interrupted;
+    if interrupted && !asked.output.is_some_and(output::is_stdout) {
+        // What was made of them is gone.
+        let report = &mut outcome.report;
+        (report.rows, report.series, report.to_come) = (0, 0, 0);
+        report.preview.clear();
+    }
     Ok(Predicted {
         run: run.to_owned(),
         rows: outcome.report.rows,
@@ -442,7 +448,7 @@ pub(crate) fn predict_run(
         to_come: outcome.report.to_come,
         preview: outcome.report.preview,
         forward: outcome.report.forward,
-        interrupted: outcome.ending == Ending::Interrupted,
+        interrupted,
         stages: outcome.stages,
     })
 }
@@ -452,11 +458,13 @@ impl Predicted {
     #[must_use]
     pub fn line(&self) -> Option<String> {
         let (rows, series) = (grouped(self.rows), grouped(self.series));
-        let output = self.output.as_ref()?.display();
+        let output = self.output.as_ref()?;
+        let format = if output::is_parquet_by_default(output) { " (Parquet)" } else { "" };
+        let output = output.display();
         let to_come = match self.to_come {
             0 => String::new(),
             rows => format!(", {} of them past the end of their series", grouped(rows)),
         };
-        Some(format!("{rows} forecasts of {series} series in {output}{to_come}"))
+        Some(format!("{rows} forecasts of {series} series in {output}{format}{to_come}"))
     }
 }

@@ -61,14 +61,27 @@ pub(crate) fn named_file(
     folder: &Path,
     source: &SourceSettings,
 ) -> Result<Output, Error> {
-    if path == Path::new(STDOUT) || path.to_str().is_some_and(is_url) {
+    if is_stdout(path) || path.to_str().is_some_and(is_url) {
         return Err(Error::settings(OutputError::NoFile { path: path.to_owned() }));
     }
     check(path, folder, source).map_err(Error::settings)
 }
 
+/// Schemes are the same in capitals.
 fn is_url(text: &str) -> bool {
-    ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme))
+    ["postgres://", "postgresql://"].iter().any(|scheme| {
+        text.get(..scheme.len()).is_some_and(|found| found.eq_ignore_ascii_case(scheme))
+    })
+}
+
+/// Whether forecasts go to stdout.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    path == Path::new(STDOUT)
+}
+
+/// Whether a name does not say that the file is Parquet, which it is.
+pub(crate) fn is_parquet_by_default(path: &Path) -> bool {
+    !path.to_str().is_some_and(is_url) && Output::ending(path).is_none()
 }
 
 #[cfg(feature = "postgres")]
@@ -89,7 +102,7 @@ fn table(_: &str, _: &Owner<'_>, _: &Watch) -> Result<Output, Error> {
 }
 
 fn check(path: &Path, run: &Path, source: &SourceSettings) -> Result<Output, OutputError> {
-    if path == Path::new(STDOUT) {
+    if is_stdout(path) {
         return Ok(Output::json_lines(io::stdout()));
     }
     let taken = |what| Err(OutputError::Taken { path: path.to_owned(), what });
@@ -183,6 +196,9 @@ mod tests {
         check("*.csv", "x.csv", "what the rows are read from");
         check("data/p.csv", "x.CSV", "csv ");
         check("data/p.csv", "x", "parquet ");
+        check("data/p.csv", ".jsonl", "jsonl ");
+        check("data/p.csv", ".CSV", "csv ");
+        check("data/p.csv", ".hidden", "parquet ");
         check("data/p.csv", "x.json", "ends in .json");
     }
 }

@@ -7,8 +7,8 @@ use crate::{
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
-    os::fd::AsRawFd,
-    process::{ChildStdout, Stdio},
+    os::{fd::AsRawFd, unix::process::CommandExt},
+    process::{ChildStdout, Command, Stdio},
 };
 
 /// More rows than a pipe holds.
@@ -103,4 +103,76 @@ fn a_full_disk_behind_stdout_is_an_error() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = bench.command(&ALL).stdout(full).output().unwrap();
     check_fails(&output, 1, &["cannot write the forecasts", "No space left"]);
+}
+
+/// As `>&-` starts a program.
+fn without_stdout(mut command: Command) -> std::process::Output {
+    let close = || {
+        // SAFETY: the descriptor is not used any more by this process, which is to be another.
+        unsafe { libc::close(libc::STDOUT_FILENO) };
+        Ok(())
+    };
+    // SAFETY: `close` may be called between fork and exec.
+    unsafe { command.pre_exec(close) };
+    command.output().unwrap()
+}
+
+#[test]
+fn results_without_a_stdout_are_an_error() {
+    let bench = trained();
+    let output = without_stdout(bench.command(&ALL));
+    check_fails(&output, 1, &["cannot write the result to stdout, which is closed"]);
+    let output = without_stdout(bench.command(&["predict", "--json", "--output", "f.csv"]));
+    check_fails(&output, 1, &["cannot write the result to stdout, which is closed"]);
+    // Who throws them away gets what he asks for.
+    let thrown = bench.command(&ALL).stdout(Stdio::null()).status().unwrap();
+    assert!(thrown.success());
+}
+
+#[test]
+fn a_prediction_that_is_cut_short_says_that_nothing_was_written() {
+    // A window at a time takes minutes.
+    let large = "[source.generate]\nseries = 200\nrows = 1000\n[window]\nlookback = 5\n\
+        [train]\nepochs = 1\nbatch_size = 4096\n[train.model_options]\nhidden = 4\n[run]\nthreads = 1\n";
+    let bench = Bench::new(large);
+    bench.json(&["train", "--json"]);
+    let args = ["predict", "--part", "train", "--set", "train.batch_size=1", "--output", "f.csv"];
+    for json in [false, true] {
+        let mut command = bench.command(&args);
+        command.args(json.then_some("--json"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let running = Running::start(command);
+        running.wait_for(|| written_so_far(&bench) > 0);
+        running.signal(libc::SIGTERM);
+        let output = running.output();
+        assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+        let said = stderr(&output);
+        let last = said.lines().last();
+        assert_eq!(last, Some("interrupted; nothing was written"), "{said}");
+        assert!(!said.contains("without saving"), "there is nothing to save: {said}");
+        assert!(!bench.path("f.csv").exists());
+        if json {
+            let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let found = [&result["interrupted"], &result["rows"], &result["output"]];
+            assert_eq!(found, [&Value::from(true), &0.into(), &Value::Null], "{result}");
+        }
+    }
+}
+
+/// Bytes of forecasts in a file that has no name yet.
+fn written_so_far(bench: &Bench) -> u64 {
+    let partial = bench.files().into_iter().find(|name| name.starts_with(".f.csv.partial"));
+    let found = partial.and_then(|name| std::fs::metadata(bench.path(&name)).ok());
+    found.map_or(0, |found| found.len())
+}
+
+#[test]
+fn a_name_without_an_ending_says_what_is_in_it() {
+    let bench = trained();
+    let said = stderr(&bench.run(&["predict", "--output", "x"]));
+    assert!(said.contains("series in x (Parquet)"), "{said}");
+    let said = stderr(&bench.run(&["predict", "--output", ".jsonl"]));
+    assert!(said.contains("series in .jsonl") && !said.contains("Parquet"), "{said}");
+    let text = std::fs::read_to_string(bench.path(".jsonl")).unwrap();
+    assert!(text.starts_with("{\"symbol\""), "{text}");
 }

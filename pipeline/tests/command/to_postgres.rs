@@ -145,12 +145,27 @@ fn what_is_wrong_with_the_place_is_said_before_anything_is_loaded() {
     refused(&with_secret, 2, &["--output names no table"]);
     refused(&format!("{at}?table=f"), 2, &["\"writer\" may not make table \"f\"", "GRANT CREATE"]);
     refused(&format!("{}?table=f", roles.url("reader")), 2, &["the database is read-only"]);
-    refused(&format!("{with_secret}x?table=f"), 1, &["does not exist"]);
+    refused(
+        &format!("{with_secret}x?table=f"),
+        1,
+        &["does not exist", "check the name of the database"],
+    );
     let wrong = with_secret.replace(SECRET, &format!("{SECRET}x"));
-    refused(&format!("{wrong}?table=f"), 1, &["password authentication failed"]);
+    refused(&format!("{wrong}?table=f"), 1, &["password authentication failed", "check the user"]);
     refused(&format!("{at}?table=f&sslmode=maybe"), 2, &["--output sets sslmode"]);
-    refused(&format!("{at}?table=f&no_such_key=1"), 2, &["--output is not", "does not exist"]);
+    refused(
+        &format!("{at}?table=f&no_such_key=1"),
+        2,
+        &["--output is not", "no_such_key, which does not exist"],
+    );
     refused(&format!("{at}?table=out.f&model=a%zz"), 2, &["--output is not"]);
+    refused(&format!("{at}?table=out.f&table=g"), 2, &["--output sets table twice"]);
+    refused(&format!("{at}?table=out.f&model="), 2, &["--output sets model to nothing"]);
+    let long = "x".repeat(64);
+    refused(&format!("{at}?table=out.{long}"), 2, &["has 64 bytes and PostgreSQL keeps 63"]);
+    let capitals = at.replace("postgres://", "Postgres://");
+    refused(&format!("{capitals}?table=f"), 2, &["may not make table \"f\""]);
     let nowhere = format!("postgres://writer:{SECRET}@127.0.0.1:1/postgres?table=f");
-    refused(&nowhere, 1, &["cannot connect to postgres://writer@127.0.0.1:1/postgres"]);
+    let unreachable = ["cannot connect to postgres://writer@127.0.0.1:1/postgres", "check host"];
+    refused(&nowhere, 1, &unreachable);
 }

@@ -205,11 +205,12 @@ pub(crate) struct PredictArgs {
     /// Where to write: .csv, .jsonl or .parquet, - for JSON lines on stdout, or a table in PostgreSQL,
     /// postgres://user@host/database?table=NAME [default: RUN/predictions.parquet]
     ///
-    /// A file or a table has all of the forecasts or none. What went to stdout is out, also if the rest
-    /// does not come: the exit code says whether it did. The url is as for source.url, so the password
-    /// is better in PGPASSWORD or ~/.pgpass. A table that is not there is made; in one that is, rows are
-    /// replaced that have the same series, time, step and model. The model is called after its
-    /// architecture, or by &model=NAME in the url.
+    /// A file or a table has all of the forecasts or none; a file without an ending is Parquet. What went to
+    /// stdout is out, also if the rest does not come: the exit code says whether it did, but a reader that
+    /// goes (| head) has all that he wanted, and that is 0. The url is as for source.url, so the password
+    /// is better in PGPASSWORD or ~/.pgpass. The table's name is taken as it is written, in capitals too. A
+    /// table that is not there is made; in one that is, rows are replaced that have the same series, time,
+    /// step and model. The model is called after its architecture, or by &model=NAME in the url.
     #[arg(long, value_name = "PLACE")]
     pub(crate) output: Option<PathBuf>,
     /// Forecasts of these series alone, e.g. --symbols AAPL,MSFT (may be repeated)

@@ -39,13 +39,18 @@ static VOICE: OnceLock<Voice> = OnceLock::new();
 
 /// What is lost when the process ends now.
 static WORK: Mutex<Work> =
-    Mutex::new(Work { is_under_way: false, saves: true, new_run: None, words: None });
+    Mutex::new(Work { is_under_way: false, saves: true, whole: false, new_run: None, words: None });
+
+/// Whether the line has stopped, so that nobody need say that it will. Whoever says that holds it.
+static STOPPED: Mutex<bool> = Mutex::new(false);
 
 struct Work {
     /// Whether there may be something to save.
     is_under_way: bool,
     /// Whether there ever will be.
     saves: bool,
+    /// Whether that is all or nothing.
+    whole: bool,
     /// A new run, which goes while it holds nothing.
     new_run: Option<UnsavedRun>,
     /// What to say to somebody who stops it before that.
@@ -77,6 +82,12 @@ pub(crate) fn nothing_to_wait_for(words: String) {
     work().saves = false;
 }
 
+/// All is to be written at the end, or nothing. Whoever stops the process before that hears these words.
+pub(crate) fn all_or_nothing(words: String) {
+    nothing_to_save(words);
+    work().whole = true;
+}
+
 /// Makes a new run, which is removed if the process ends before there is a checkpoint in it. Whoever
 /// ends the process waits for it to be made, so that none is left that nobody knows of.
 pub(crate) fn make_run<T, E>(
@@ -93,6 +104,12 @@ pub(crate) fn make_run<T, E>(
 pub(crate) fn is_under_way() {
     let mut work = work();
     work.is_under_way = work.saves;
+}
+
+/// The line has stopped by itself: what there is to say of that is said by others.
+pub(crate) fn has_stopped() {
+    *STOPPED.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    is_under_way();
 }
 
 /// Stops the lines of this handle at the first signal.
@@ -134,9 +151,16 @@ fn hear(mut signals: PipeReader, lines: &StopHandle, voice: Voice) {
 
 /// Says that the line stops, and sees to it while there is nothing to save.
 fn stop(voice: Voice) {
-    if !voice.quiet && work().is_under_way {
-        tell("\nstopping at the next step (Ctrl-C again to stop at once, without saving)");
+    let (is_under_way, whole) = {
+        let work = work();
+        (work.is_under_way, work.whole)
+    };
+    let stopped = STOPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !voice.quiet && is_under_way && !*stopped {
+        let without = if whole { "" } else { ", without saving" };
+        tell(&format!("\nstopping at the next step (Ctrl-C again to stop at once{without})"));
     }
+    drop(stopped);
     end_if_nothing_is_lost(voice);
 }
 

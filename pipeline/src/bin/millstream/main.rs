@@ -9,6 +9,7 @@ mod backtest;
 mod backtest_bar;
 mod backtest_table;
 mod cli;
+mod closed_stdout;
 mod display;
 mod doctor;
 mod duration;

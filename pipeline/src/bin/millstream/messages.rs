@@ -7,6 +7,7 @@
 //! an error: somebody asked for it. The macros of the standard library panic in both cases and are
 //! linted away in `main.rs`.
 
+use crate::closed_stdout;
 use millstream::{Error, ErrorKind};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
@@ -37,8 +38,9 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
 /// Writes a result as one line of JSON.
 ///
 /// # Errors
-/// As [`print()`].
+/// As [`print()`], and when stdout was closed from the start.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Error> {
+    closed_stdout::check()?;
     let json = serde_json::to_string(value).map_err(|error| Error::new(ErrorKind::Other, error))?;
     print(&format!("{json}\n"))
 }

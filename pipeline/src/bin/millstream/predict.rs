@@ -2,16 +2,17 @@
 
 use crate::{
     cli::{Part, PredictArgs},
+    closed_stdout,
     display::Display,
     interrupt,
-    messages::{print, print_json},
+    messages::{print, print_json, tell},
     outcome::Code,
     preview,
     trace::Trace,
 };
 use millstream::{
-    CheckpointChoice, Error, Forecast, ForecastPart, Overrides, Predicted, RunCheckpoint,
-    RunChoice, Settings, Warnings, newest,
+    CheckpointChoice, Error, ErrorKind, Forecast, ForecastPart, Overrides, Predicted,
+    RunCheckpoint, RunChoice, Settings, Warnings, newest,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,9 @@ struct PredictResult<'a> {
 /// What is said of an interrupted command whose result went out as it was made.
 const PART: &str = "interrupted; stdout has a part of the forecasts";
 
+/// What is said of one whose result is a file or a table.
+const NOTHING: &str = "interrupted; nothing was written";
+
 /// Forecasts as the flags say.
 pub(crate) fn predict(args: &PredictArgs) -> Result<Code, Error> {
     let display = Display::new(args.common.quiet);
@@ -40,9 +44,10 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<Code, Error> {
         ));
     }
     if to_stdout {
+        closed_stdout::check()?;
         interrupt::nothing_to_wait_for(PART.to_owned());
     } else {
-        interrupt::nothing_to_save("interrupted; nothing was written".to_owned());
+        interrupt::all_or_nothing(NOTHING.to_owned());
     }
     let overrides = Overrides::of_process(&args.common.set);
     let run = match &args.run {
@@ -53,7 +58,13 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<Code, Error> {
         }
     };
     let forecast = Forecast::of_checkpoint(run).with(overrides).use_all_threads();
-    let predicted = asked(forecast, args).write(&watch)?;
+    let predicted = asked(forecast, args).write(&watch);
+    interrupt::has_stopped();
+    let predicted = predicted.map_err(|error| match error.kind() {
+        // Whatever it was that was called off.
+        ErrorKind::Interrupted if !to_stdout => Error::new(ErrorKind::Interrupted, NOTHING),
+        _ => error,
+    })?;
     if args.common.json {
         print_json(&PredictResult { predicted: &predicted, warnings: watch.warnings().all() })?;
     } else if to_stdout && predicted.interrupted {
@@ -63,6 +74,10 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<Code, Error> {
             print(&preview::table(&predicted.preview, predicted.rows))?;
         }
         display.say(&line);
+    }
+    if predicted.interrupted && !to_stdout {
+        // To a person who asked for quiet, too.
+        tell(NOTHING);
     }
     Ok(Code::of(predicted.interrupted))
 }
