@@ -35,9 +35,13 @@ impl Cells<'_> {
         })
     }
 
-    /// Appends the numbers; NaN where there is none. `single` ones have 32 bits, and text that says no more
-    /// than those is read as them.
-    pub(crate) fn numbers(&self, single: bool, into: &mut Vec<f64>) -> Result<(), EvaluateError> {
+    /// Whether the numbers have 32 bits at most.
+    pub(crate) fn is_single(&self) -> bool {
+        matches!(self.column.data_type(), DataType::Float16 | DataType::Float32)
+    }
+
+    /// Appends the numbers; NaN where there is none.
+    pub(crate) fn numbers(&self, into: &mut Vec<f64>) -> Result<(), EvaluateError> {
         if self.is_text() {
             let texts = self.converted(&DataType::Utf8)?;
             for (row, text) in texts.as_string::<i32>().iter().enumerate() {
@@ -45,8 +49,7 @@ impl Cells<'_> {
                 let missing =
                     text.is_empty() || MISSING.iter().any(|word| text.eq_ignore_ascii_case(word));
                 let number = if missing { Some(f64::NAN) } else { text.parse().ok() };
-                let number: f64 = number.ok_or_else(|| self.cell(row, text, "a number"))?;
-                into.push(if single { f64::from(number as f32) } else { number });
+                into.push(number.ok_or_else(|| self.cell(row, text, "a number"))?);
             }
             return Ok(());
         }
@@ -147,7 +150,7 @@ mod tests {
 
     fn numbers(column: &ArrayRef) -> Result<Vec<f64>, String> {
         let mut found = Vec::new();
-        let read = cells(column).numbers(false, &mut found);
+        let read = cells(column).numbers(&mut found);
         read.map(|()| found).map_err(|error| error.to_string())
     }
 

@@ -56,6 +56,18 @@ pub(crate) fn known(role: Role) -> &'static [&'static str] {
     }
 }
 
+/// Whether a name goes on like this behind that of a target or a forecast, if it is of a quantile or a bound.
+pub(crate) fn is_part(rest: &str) -> bool {
+    let after = |start: &str, more: fn(char) -> bool| {
+        rest.strip_prefix(start).is_some_and(|rest| rest.chars().next().is_none_or(more))
+    };
+    let of_level = |c: char| c.is_ascii_digit() || matches!(c, '_' | '-' | '.');
+    rest.strip_prefix("_q").and_then(|rest| rest.chars().next()).is_some_and(of_level)
+        || ["_lower", "_upper", "_lo", "_hi", "-lo", "-hi"]
+            .iter()
+            .any(|start| after(start, of_level))
+}
+
 /// Whether a forecast of this name is a score, which has no unit.
 pub(crate) fn is_score(name: &str) -> bool {
     name.eq_ignore_ascii_case("score") || name.ends_with("_score")

@@ -33,8 +33,10 @@ impl Columns {
                 (find.key(Role::Series)?, time)
             }
         };
-        let columns = Columns { series, time, target_time, step, fold, ours, targets };
+        let unused = Vec::new();
+        let mut columns = Columns { series, time, target_time, step, fold, ours, targets, unused };
         columns.check_apart(names)?;
+        columns.unused = find.unused(&columns);
         Ok(columns)
     }
 }
@@ -182,8 +184,7 @@ impl Find<'_> {
                 }
             }
         }
-        let median = quantiles.iter().any(|quantile| quantile.quantile == MEDIAN);
-        if ours && !quantiles.is_empty() && !median {
+        if ours && self.forecast_is_median(forecast, &quantiles) {
             let column = forecast.to_owned();
             quantiles.push(QuantileColumn { quantile: MEDIAN, column });
         }
@@ -192,6 +193,35 @@ impl Find<'_> {
         let (outcome, forecast) = (outcome.to_owned(), forecast.to_owned());
         let score = column_names::is_score(&forecast);
         Ok(JudgedColumns { outcome, forecast, score, quantiles, intervals })
+    }
+
+    /// Whether the forecast stands between the quantiles as their median, as in what we write: a whole table of
+    /// ours, with quantiles on both sides, of which nobody said what the forecast is.
+    fn forecast_is_median(&self, forecast: &str, quantiles: &[QuantileColumn]) -> bool {
+        let any = |side: fn(&f64) -> bool| quantiles.iter().any(|one| side(&one.quantile));
+        let both = any(|quantile| *quantile < MEDIAN) && any(|quantile| *quantile > MEDIAN);
+        let whole = [Role::Step, Role::TargetTime].map(|role| column_names::known(role)[0]);
+        both && !any(|quantile| *quantile == MEDIAN)
+            && whole.iter().all(|name| self.has(name))
+            && self.said.forecast.is_none()
+            && !column_names::is_score(forecast)
+    }
+
+    /// Columns that are called like parts of forecasts, and are none of these.
+    fn unused(&self, columns: &Columns) -> Vec<String> {
+        let used: Vec<&str> = columns.names().collect();
+        // Who names a column leaves out the others.
+        let all = self.said.forecast.is_none() && self.said.actual.is_none();
+        let of_targets = || columns.targets.iter().flat_map(|one| [&one.outcome, &one.forecast]);
+        let is_part = |name: &str| {
+            let forecast = column_names::OUR_FORECASTS[0];
+            (all && name.strip_suffix(forecast).is_some_and(|before| !before.is_empty()))
+                || of_targets()
+                    .filter_map(|of| name.strip_prefix(of.as_str()))
+                    .any(column_names::is_part)
+        };
+        let unused = self.names.iter().filter(|name| !used.contains(&name.as_str()));
+        unused.filter(|name| is_part(name)).cloned().collect()
     }
 
     /// The interval of which `name` is a bound: of ours a level, of others a percentage.
@@ -250,7 +280,7 @@ mod tests {
         check(
             &["day", "step", "target_time", "a_score", "a", "b_forecast", "b_q0.1", "b"],
             "one series, time day, time that is forecast target_time, step step; score a_score of \
-             a; forecast b_forecast of b, 2 quantiles",
+             a; forecast b_forecast of b, 1 quantile",
         );
         check(
             &[
@@ -274,33 +304,77 @@ mod tests {
 
     #[test]
     fn the_median_of_ours_is_the_forecast() {
-        let names = ["s", "t", "step", "y_forecast", "y_q0.9", "y_q0.1", "y"];
-        let columns = find(&names, &ColumnNames::default()).unwrap();
-        let found: Vec<_> = columns.targets[0]
-            .quantiles
-            .iter()
-            .map(|quantile| (quantile.quantile, quantile.column.as_str()))
-            .collect();
-        assert_eq!(found, [(0.1, "y_q0.1"), (0.5, "y_forecast"), (0.9, "y_q0.9")]);
+        let names = ["s", "t", "step", "target_time", "y_forecast", "y_q0.9", "y_q0.1", "y"];
+        let quantiles = |names: &[&str], said: &ColumnNames| -> Vec<(f64, String)> {
+            let columns = find(names, said).unwrap();
+            let found = columns.targets[0].quantiles.iter();
+            found.map(|quantile| (quantile.quantile, quantile.column.clone())).collect()
+        };
+        let of = |all: &[(f64, &str)]| -> Vec<(f64, String)> {
+            all.iter().map(|(quantile, name)| (*quantile, (*name).to_owned())).collect()
+        };
+        let nobody = ColumnNames::default();
+        let expected = of(&[(0.1, "y_q0.1"), (0.5, "y_forecast"), (0.9, "y_q0.9")]);
+        assert_eq!(quantiles(&names, &nobody), expected);
+        let line = find(&names, &nobody).unwrap().to_string();
+        let expected =
+            "3 quantiles, of which 0.5 is y_forecast itself (not with --forecast y_forecast)";
+        assert!(line.ends_with(expected), "{line}");
+        // Not of others', nor where all are on one side, nor where somebody says what the forecast is.
+        let named = of(&[(0.1, "y_q0.1"), (0.9, "y_q0.9")]);
+        assert_eq!(
+            quantiles(&["s", "date", "y_forecast", "y_q0.9", "y_q0.1", "y"], &nobody),
+            named
+        );
+        let said =
+            ColumnNames { forecast: Some("y_forecast".to_owned()), ..ColumnNames::default() };
+        assert_eq!(quantiles(&names, &said), named);
+        let low = ["s", "t", "step", "target_time", "y_forecast", "y_q0.2", "y_q0.1", "y"];
+        assert_eq!(quantiles(&low, &nobody), of(&[(0.1, "y_q0.1"), (0.2, "y_q0.2")]));
+    }
+
+    #[test]
+    fn what_looks_like_a_part_and_is_not_read_is_known() {
+        let unused = |names: &[&str]| find(names, &ColumnNames::default()).unwrap().unused;
+        let names = [
+            "s",
+            "date",
+            "step",
+            "y_forecast",
+            "y_q0.1",
+            "y_q10",
+            "y_q1.5",
+            "y_lower",
+            "y_upper",
+            "y",
+            "y_quality",
+            "z_forecast",
+            "_forecast",
+            "yearly",
+            "model",
+        ];
+        assert_eq!(unused(&names), ["y_q10", "y_q1.5", "y_lower", "y_upper", "z_forecast"]);
+        let names = ["date", "yhat", "yhat_lower", "yhat-lo-x", "y", "credit_score", "y_low"];
+        assert_eq!(unused(&names), ["yhat_lower", "yhat-lo-x"]);
     }
 
     #[test]
     fn peers_are_told_by_what_such_columns_are_called() {
         check(
             &["Date", "ticker", "prediction", "actual"],
-            "series ticker, time Date; forecast prediction of actual",
+            "series ticker, time Date, all of step 1; forecast prediction of actual",
         );
         check(
             &["datetime", "instrument", "score", "label"],
-            "series instrument, time datetime; score score of label",
+            "series instrument, time datetime, all of step 1; score score of label",
         );
         check(
             &["unique_id", "ds", "cutoff", "yhat", "yhat-lo-90", "yhat-hi-90", "y"],
-            "series unique_id, time cutoff, time that is forecast ds; forecast yhat of y, 1 interval",
+            "series unique_id, time cutoff, time that is forecast ds, steps counted by ds; forecast yhat of y, 1 interval",
         );
         check(
             &["item_id", "timestamp", "forecast", "0.1", "0.9", "target"],
-            "series item_id, time timestamp; forecast forecast of target, 2 quantiles",
+            "series item_id, time timestamp, all of step 1; forecast forecast of target, 2 quantiles",
         );
     }
 
@@ -338,7 +412,10 @@ mod tests {
         };
         let names = ["date", "symbol", "yhat", "pred", "y", "came"];
         let found = find(&names, &said("pred", Some("came"), None)).unwrap();
-        assert_eq!(found.to_string(), "series symbol, time date; forecast pred of came");
+        assert_eq!(
+            found.to_string(),
+            "series symbol, time date, all of step 1; forecast pred of came"
+        );
         let error = find(&names, &said("prad", None, None)).unwrap_err().to_string();
         assert!(
             error.contains("no column \"prad\" for --forecast; did you mean \"pred\"?"),

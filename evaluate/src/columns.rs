@@ -2,8 +2,12 @@
 //! found is in `column_search.rs`. No values are looked at.
 
 use crate::error::EvaluateError;
+use millstream_data::{MEDIAN, list_names};
 use serde::Serialize;
 use std::fmt;
+
+/// Names that a message lists.
+const LISTED: usize = 12;
 
 /// What a column can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +91,9 @@ pub struct Columns {
     pub ours: bool,
     /// What is forecast.
     pub targets: Vec<JudgedColumns>,
+    /// Columns that are called like parts of forecasts, and are not read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unused: Vec<String>,
 }
 
 /// The columns of one target.
@@ -148,6 +155,13 @@ impl Columns {
         keys.chain(targets)
     }
 
+    /// What a person should know of columns that are not read.
+    pub(crate) fn unused_warning(&self) -> Option<String> {
+        let names = || list_names(&self.unused, LISTED);
+        (!self.unused.is_empty())
+            .then(|| format!("columns that look like parts of forecasts are not read: {}", names()))
+    }
+
     pub(crate) fn check_apart(&self, names: &[String]) -> Result<(), EvaluateError> {
         let roles: Vec<_> = self.roles().collect();
         for (role, name) in &roles {
@@ -184,6 +198,11 @@ impl fmt::Display for Columns {
                 write!(f, ", {what} {name}")?;
             }
         }
+        match (&self.step, &self.target_time) {
+            (None, Some(ahead)) => write!(f, ", steps counted by {ahead}")?,
+            (None, None) => write!(f, ", all of step 1")?,
+            (Some(_), _) => {}
+        }
         for target in &self.targets {
             let what = if target.score { "score" } else { "forecast" };
             write!(f, "; {what} {} of {}", target.forecast, target.outcome)?;
@@ -191,6 +210,13 @@ impl fmt::Display for Columns {
                 [(target.quantiles.len(), "quantile"), (target.intervals.len(), "interval")];
             for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
                 write!(f, ", {count} {what}{}", if count == 1 { "" } else { "s" })?;
+            }
+            if target.quantiles.iter().any(|quantile| quantile.column == target.forecast) {
+                let forecast = &target.forecast;
+                write!(
+                    f,
+                    ", of which {MEDIAN} is {forecast} itself (not with --forecast {forecast})"
+                )?;
             }
         }
         Ok(())

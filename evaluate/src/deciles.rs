@@ -1,4 +1,5 @@
-//! What came of the tenths of the forecasts of a time.
+//! What came of the tenths of the forecasts of a time. Which of equal forecasts is the higher nobody can say: each
+//! counts as the mean of what came of them all, so that of a constant forecast all tenths are alike.
 
 use crate::{
     correlation::mean,
@@ -40,21 +41,30 @@ impl<'a> DecileSums<'a> {
             }
             // By their size alone: 0 and -0 are equal.
             let size = |row: usize| values.forecasts[row];
-            rows.sort_by(|&a, &b| size(a).partial_cmp(&size(b)).unwrap_or(Ordering::Equal));
+            let order =
+                |a: usize, b: usize| size(a).partial_cmp(&size(b)).unwrap_or(Ordering::Equal);
+            // Then by what came, so that the order of the table is nowhere to be seen.
+            rows.sort_by(|&a, &b| order(a, b).then(outcomes[a].total_cmp(&outcomes[b])));
+            let mut came = Vec::with_capacity(rows.len());
+            for tied in rows.chunk_by(|&a, &b| size(a) == size(b)) {
+                let sum: f64 = tied.iter().map(|row| outcomes[*row]).sum();
+                came.resize(came.len() + tied.len(), sum / tied.len() as f64);
+            }
+            let said: Vec<f64> = rows.iter().map(|row| size(*row)).collect();
             for decile in 0..TENTHS {
                 let end = |of: usize| (of * rows.len()).div_ceil(TENTHS);
-                let tenth = &rows[end(decile)..end(decile + 1)];
+                let places = end(decile)..end(decile + 1);
                 let mean_of =
-                    |of: &[f64]| tenth.iter().map(|row| of[*row]).sum::<f64>() / tenth.len() as f64;
+                    |of: &[f64]| of[places.clone()].iter().sum::<f64>() / places.len() as f64;
                 self.found.by_time.push(DecileOfTime {
                     time: kind.format(section.time),
                     step: self.sections.steps[section.step as usize],
-                    fold: keys.folds.get(tenth[0]).copied(),
+                    fold: keys.folds.get(rows[0]).copied(),
                     target: target.clone(),
                     decile: decile + 1,
-                    count: tenth.len() as u64,
-                    mean_forecast: mean_of(&values.forecasts),
-                    mean_outcome: mean_of(outcomes),
+                    count: places.len() as u64,
+                    mean_forecast: mean_of(&said),
+                    mean_outcome: mean_of(&came),
                 });
             }
         }
@@ -117,6 +127,8 @@ mod tests {
         assert_eq!(of_first.iter().map(|one| one.0).sum::<u64>(), 12);
         let lowest = &found.overall[0];
         assert_eq!((lowest.count, lowest.times), (3, 2));
-        assert_eq!((lowest.mean_outcome, lowest.mean_forecast), (5.25, (-10.5 + 1.0) / 2.0));
+        assert_eq!((lowest.mean_outcome, lowest.mean_forecast), (7.5, (-10.5 + 1.0) / 2.0));
+        let of_equal: Vec<f64> = found.by_time[10..].iter().map(|one| one.mean_outcome).collect();
+        assert_eq!(of_equal, [4.5; 10], "no tenth of equal forecasts is better than another");
     }
 }

@@ -99,6 +99,20 @@ pub enum EvaluateError {
         /// What is there.
         value: String,
     },
+    /// A forecast of what was already there.
+    #[error(
+        "row {row}: column {column:?} holds {value}; expected {expected}: a forecast is of what is still to come"
+    )]
+    NotAhead {
+        /// The row.
+        row: u64,
+        /// The column.
+        column: String,
+        /// What is there.
+        value: String,
+        /// What should be.
+        expected: String,
+    },
     /// The same forecast twice.
     #[error(
         "rows {first} and {row} both forecast {series:?} at {time}, step {step}{fold}; where a table holds several models or runs, judge them one by one"
@@ -153,11 +167,13 @@ pub enum EvaluateError {
         /// What was asked for, and what is missing.
         what: &'static str,
     },
-    /// A file of a format that is not read.
-    #[error("{} is in no format that is read; expected a file that ends in {expected}", .path.display())]
+    /// A file of a format that is not read, or not written.
+    #[error("{} is in no format that is {what}; expected a file that ends in {expected}", .path.display())]
     Ending {
         /// The file.
         path: PathBuf,
+        /// What was to be done with it: read or written.
+        what: &'static str,
         /// How it could end.
         expected: &'static str,
     },

@@ -122,7 +122,7 @@ pub struct Group {
 }
 
 /// What came of the tenths of the forecasts of a time, step and target, from the lowest forecasts to the
-/// highest. Equal forecasts are in the order of their series in the table.
+/// highest. Equal forecasts share the mean of what came of them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Deciles {
     /// Each tenth of each target: the mean over the times of what each has.

@@ -2,7 +2,7 @@
 //! never NaN. Where the trainer has a figure of the same name, it means the same, in the units of the table.
 
 use crate::correlation::{deviation, mean};
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeMap};
 
 /// How good forecasts are, over some rows of some targets; a pair is a forecast and what came.
 ///
@@ -48,7 +48,7 @@ pub struct Figures {
     pub ic: Option<f64>,
     /// The standard deviation of that correlation from time to time, as that of a sample (n - 1).
     pub ic_std: Option<f64>,
-    /// Their ratio.
+    /// Their ratio; of several steps and targets, the mean of their ratios, and no ratio of means.
     pub icir: Option<f64>,
     /// As `ic`, of ranks (Spearman's correlation), equal values sharing their average rank.
     pub rank_ic: Option<f64>,
@@ -120,6 +120,20 @@ impl Figures {
     }
 }
 
+fn without_count<S: Serializer>(figures: &Figures, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    for (name, value) in figures.named() {
+        map.serialize_entry(name, &value)?;
+    }
+    if !figures.quantiles.is_empty() {
+        map.serialize_entry("quantiles", &figures.quantiles)?;
+    }
+    if !figures.intervals.is_empty() {
+        map.serialize_entry("intervals", &figures.intervals)?;
+    }
+    map.end()
+}
+
 /// What becomes of a figure of several folds.
 type OfFolds = fn(&[f64]) -> Option<f64>;
 
@@ -130,7 +144,9 @@ pub struct OverFolds {
     pub folds: u64,
     /// The mean of each figure over the folds that have it; `count` is that of all.
     pub mean: Figures,
-    /// Their standard deviation, as that of a sample (n - 1); `None` where fewer than two have one.
+    /// Their standard deviation, as that of a sample (n - 1); `None` where fewer than two have one. Of counts there
+    /// is none: `count` is 0, and left out where this is serialised.
+    #[serde(serialize_with = "without_count")]
     pub std: Figures,
 }
 
@@ -140,7 +156,6 @@ impl OverFolds {
     pub fn of(folds: &[&Figures]) -> OverFolds {
         let mut over = OverFolds { folds: folds.len() as u64, ..OverFolds::default() };
         over.mean.count = folds.iter().map(|fold| fold.count).sum();
-        over.std.count = over.mean.count;
         let named: Vec<_> = folds.iter().map(|fold| fold.named()).collect();
         for at in 0..NAMED {
             let found: Vec<f64> = named.iter().filter_map(|fold| fold[at].1).collect();
@@ -193,6 +208,10 @@ mod tests {
         assert_eq!((over.mean.mse, over.std.mse), (Some(2.0), Some(2f64.sqrt())));
         assert_eq!((over.mean.ic, over.std.ic, over.mean.mae), (Some(0.5), None, None));
         assert_eq!(over.mean.intervals[0].coverage, Some(0.5));
+        let json = serde_json::to_value(&over).unwrap();
+        assert_eq!((&json["mean"]["count"], json["std"].get("count")), (&10.into(), None));
+        let [mean, std] = ["mean", "std"].map(|side| json[side].as_object().unwrap().len());
+        assert_eq!(mean, std + 1, "all else is there");
         assert_eq!(over.std.intervals[0].mean_width, Some(2f64.sqrt()));
         assert_eq!(OverFolds::of(&[]), OverFolds::default());
     }

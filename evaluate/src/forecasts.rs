@@ -45,6 +45,8 @@ pub(crate) struct Keys {
 /// What was said of a target, and what came.
 #[derive(Debug, Default)]
 pub(crate) struct TargetValues {
+    /// Whether forecasts and outcomes are in columns of 32 bits, so that what they are held against has to be.
+    pub(crate) single: bool,
     pub(crate) forecasts: Vec<f64>,
     /// NaN where it is not known.
     pub(crate) outcomes: Vec<f64>,
@@ -150,7 +152,29 @@ impl Forecasts {
             }
         }
         for (target, values) in columns.targets.iter().zip(&mut self.targets) {
-            values.add(batch, target, (before, columns.ours), &mut self.odd)?;
+            values.add(batch, target, before, &mut self.odd)?;
+        }
+        self.check_ahead(before as usize)
+    }
+
+    /// What is forecast is still to come, in every row from here on.
+    fn check_ahead(&self, first: usize) -> Result<(), EvaluateError> {
+        let kind = self.time_kind.unwrap_or(TimeKind::Integer);
+        let times = &self.keys.times;
+        let refused = |row: usize, column: &Option<String>, value: String, expected: String| {
+            let column = column.clone().unwrap_or_default();
+            Err(EvaluateError::NotAhead { row: row as u64 + 1, column, value, expected })
+        };
+        for (row, &time) in times.iter().enumerate().skip(first) {
+            let ahead = self.keys.target_times.get(row);
+            if let Some(&ahead) = ahead.filter(|ahead| **ahead != NO_TIME && **ahead <= time) {
+                let expected =
+                    format!("a time after {}, its {}", kind.format(time), self.columns.time);
+                return refused(row, &self.columns.target_time, kind.format(ahead), expected);
+            }
+            if let Some(step) = self.keys.steps.get(row).filter(|step| **step < 1) {
+                return refused(row, &self.columns.step, step.to_string(), "1 or more".to_owned());
+            }
         }
         Ok(())
     }
@@ -182,12 +206,17 @@ impl TargetValues {
         &mut self,
         batch: &RecordBatch,
         columns: &JudgedColumns,
-        (before, single): (u64, bool),
+        before: u64,
         odd: &mut OddRows,
     ) -> Result<(), EvaluateError> {
         let first = self.forecasts.len();
+        let is_single = |name: &str| -> Result<bool, EvaluateError> {
+            Ok(Cells { column: find(batch, name)?, name, before }.is_single())
+        };
+        let single = is_single(&columns.forecast)? && is_single(&columns.outcome)?;
+        self.single = single && (self.single || first == 0);
         let said = |name: &str, into: &mut Vec<f64>| {
-            Cells { column: find(batch, name)?, name, before }.numbers(single, into)?;
+            Cells { column: find(batch, name)?, name, before }.numbers(into)?;
             match into[first..].iter().position(|number| !number.is_finite()) {
                 None => Ok(()),
                 Some(row) => {
@@ -204,7 +233,7 @@ impl TargetValues {
             }
         }
         let name = columns.outcome.as_str();
-        Cells { column: find(batch, name)?, name, before }.numbers(single, &mut self.outcomes)?;
+        Cells { column: find(batch, name)?, name, before }.numbers(&mut self.outcomes)?;
         for outcome in &mut self.outcomes[first..] {
             // A value that is not finite is missing.
             if outcome.is_infinite() {
@@ -214,7 +243,7 @@ impl TargetValues {
         }
         for (interval, into) in columns.intervals.iter().zip(&mut self.intervals) {
             for (name, into) in [&interval.lower, &interval.upper].into_iter().zip(&mut *into) {
-                Cells { column: find(batch, name)?, name, before }.numbers(single, into)?;
+                Cells { column: find(batch, name)?, name, before }.numbers(into)?;
             }
             for (lower, upper) in into[0][first..].iter().zip(&into[1][first..]) {
                 odd.crossing_bounds += u64::from(lower > upper);
@@ -270,6 +299,17 @@ mod tests {
         check("date,pred,y\n1,1,1\n2020-01-01,1,1\n", "both dates and plain numbers");
         check("date,target_time,pred,y\n1,2020-01-01,1,1\n", "both dates and plain numbers");
         check("date,step,pred,y\n1,,1,1\n", "row 1: column \"step\" holds \"\"");
+        check(
+            "date,step,pred,y\n1,1,1,1\n1,0,1,1\n",
+            "row 2: column \"step\" holds 0; expected 1 or more: a forecast is of what is still to come",
+        );
+        let expected = "row 1: column \"target_time\" holds 2020-01-02; expected a time after \
+                        2020-01-02, its date:";
+        check("date,target_time,pred,y\n2020-01-02,2020-01-02,1,1\n", expected);
+        check(
+            "date,target_time,pred,y\n1,,1,1\n7,5,1,1\n",
+            "row 2: column \"target_time\" holds 5",
+        );
         check("date,pred,0.1,0.9,y\n1,1,1,,1\n", "row 1: column \"0.9\" holds NaN");
     }
 

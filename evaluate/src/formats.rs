@@ -5,6 +5,7 @@ use arrow::{array::RecordBatch, error::ArrowError};
 use millstream_data::{WholeFile, plain_file};
 use std::{
     fs::File,
+    io::{Read, Seek},
     path::{Path, PathBuf},
 };
 
@@ -62,21 +63,37 @@ formats! {
     parquet;
 }
 
+/// How Parquet begins.
+const PARQUET: [u8; 4] = *b"PAR1";
+
 /// How files can end, for a message.
 const EXPECTED: &str = ".parquet, .csv or .jsonl";
 
 impl Format {
-    pub(crate) fn of(path: &Path) -> Result<&'static Format, EvaluateError> {
+    /// By the ending of a name; `what` is to be done with the file.
+    fn of(path: &Path, what: &'static str) -> Result<&'static Format, EvaluateError> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         let ends =
             |format: &&Format| format.endings.iter().any(|one| ending.as_deref() == Some(*one));
         let path = path.to_owned();
         let expected = EXPECTED;
-        FORMATS.iter().find(ends).ok_or(EvaluateError::Ending { path, expected })
+        FORMATS.iter().find(ends).ok_or(EvaluateError::Ending { path, what, expected })
+    }
+
+    /// Of a file that is there: where its name does not say so, Parquet says it in its first bytes.
+    fn of_file(path: &Path, file: &mut File) -> Result<&'static Format, EvaluateError> {
+        let by_name = Format::of(path, "read");
+        let mut start = [0; PARQUET.len()];
+        if by_name.is_err() && file.read_exact(&mut start).is_ok() && start == PARQUET {
+            let back = file.rewind();
+            back.map_err(|source| EvaluateError::Read { path: path.to_owned(), source })?;
+            return Format::of("x.parquet".as_ref(), "read");
+        }
+        by_name
     }
 }
 
-/// A table in a file, Parquet, CSV or JSON lines by the ending of its name. CSV has a header line, and all cells
+/// A table in a file, Parquet, CSV or JSON lines by the ending of its name; Parquet is known by its first bytes too. CSV has a header line, and all cells
 /// of it and of JSON are text until somebody wants numbers.
 pub struct TableFile {
     path: PathBuf,
@@ -91,9 +108,9 @@ impl TableFile {
     /// When there is no such file, it is in no format that is read, or it is not what its name says.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, EvaluateError> {
         let path = path.into();
-        let format = Format::of(&path)?;
         let file = plain_file::open(&path);
-        let file = file.map_err(|source| EvaluateError::Read { path: path.clone(), source })?;
+        let mut file = file.map_err(|source| EvaluateError::Read { path: path.clone(), source })?;
+        let format = Format::of_file(&path, &mut file)?;
         let opened = (format.open)(file).map_err(|source| broken(&path, format, source))?;
         Ok(TableFile { path, format, opened })
     }
@@ -147,12 +164,12 @@ fn broken(path: &Path, format: &Format, source: Broken) -> EvaluateError {
 /// # Errors
 /// When its name ends like no format that is written.
 pub fn check_ending(path: &Path) -> Result<(), EvaluateError> {
-    Format::of(path).map(|_| ())
+    Format::of(path, "written").map(|_| ())
 }
 
 /// Writes a table to a file, whole or not at all, in the format that its name ends like.
 pub(crate) fn write(path: &Path, table: &RecordBatch) -> Result<(), EvaluateError> {
-    let format = Format::of(path)?;
+    let format = Format::of(path, "written")?;
     let failed = |source: Broken| EvaluateError::Write { path: path.to_owned(), source };
     let file = WholeFile::create(path).map_err(|error| failed(error.into()))?;
     let file = (format.write)(file, table).map_err(failed)?;
@@ -180,6 +197,28 @@ mod tests {
             });
             read.unwrap();
             assert_eq!(found, [table.project(&[1, 2]).unwrap()], "{}", format.name);
+        }
+    }
+
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn parquet_is_known_without_an_ending() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        write(&path, &batch("a,b\n1,x\n")).unwrap();
+        let bare = folder.path().join("part-0001");
+        std::fs::rename(&path, &bare).unwrap();
+        assert_eq!(TableFile::open(&bare).unwrap().names(), ["a", "b"]);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_said() {
+        for name in ["-", "f.xls"] {
+            let error = check_ending(name.as_ref()).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("{name} is in no format that is written;")),
+                "{error}"
+            );
         }
     }
 

@@ -7,6 +7,7 @@ use crate::{
 };
 use arrow::array::RecordBatch;
 use millstream_data::{TimeKind, table::KeyError};
+use std::collections::HashSet;
 
 /// The series of a table of forecasts as they were: a row for each series and time, and the targets under
 /// their own names. Made once all forecasts are there, and given batches in any order.
@@ -67,6 +68,20 @@ impl History {
         self.columns.iter().flatten().chain(&self.targets).map(String::as_str)
     }
 
+    /// What a person should know, where series that are forecast have no row.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let (all, there) = (self.codes.len(), self.series.iter().collect::<HashSet<_>>().len());
+        let what = "values before its first forecast and the scale of mase are not known";
+        match there {
+            _ if there == all => None,
+            0 => Some(format!(
+                "the history has none of the {all} series; {}",
+                what.replace("its", "their")
+            )),
+            some => Some(format!("the history has {some} of the {all} series; of another, {what}")),
+        }
+    }
+
     /// Adds rows. Series that nobody forecasts are left out.
     ///
     /// # Errors
@@ -102,7 +117,7 @@ impl History {
         self.times.extend(known().map(|(row, _)| times[row]));
         for (name, into) in self.targets.iter().zip(&mut self.values) {
             let mut numbers = Vec::with_capacity(batch.num_rows());
-            Cells { column: cells(name)?, name, before }.numbers(false, &mut numbers)?;
+            Cells { column: cells(name)?, name, before }.numbers(&mut numbers)?;
             let finite = |number: f64| if number.is_finite() { number } else { f64::NAN };
             into.extend(known().map(|(row, _)| finite(numbers[row])));
         }

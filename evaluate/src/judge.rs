@@ -99,6 +99,8 @@ pub(crate) fn judge(
     times.sort_unstable();
     times.dedup();
     warnings.extend(forecasts.odd.warnings());
+    warnings.extend(columns.unused_warning());
+    warnings.extend(history.and_then(History::warning));
     let by = tally.grouped();
     let folds = by.iter().find(|grouped| grouped.by == Grouping::Fold);
     let folds = folds.map(|grouped| {
@@ -198,7 +200,7 @@ impl<'a> Tally<'a> {
             }
             let forecast = values.forecasts[row];
             let (last, scale) = (references.last[row], references.scale[row]);
-            let single = forecasts.columns.ours;
+            let single = values.single;
             let pair = Pair { forecast, outcome, last, single, scale };
             judged.set(pair, !columns.score);
             for (naive, (_, said)) in self.naive.iter_mut().zip(&references.naive) {

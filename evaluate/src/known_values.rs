@@ -41,7 +41,7 @@ impl KnownValues {
             if let Some(same) =
                 before.filter(|b| (b.sequence, b.time) == (entry.sequence, entry.time))
             {
-                if !entry.value.is_nan() && entry.value != same.value {
+                if !entry.value.is_nan() && !alike(entry.value, same.value) {
                     known.conflict.get_or_insert([same, entry]);
                 }
                 continue;
@@ -119,6 +119,12 @@ impl KnownValues {
     }
 }
 
+/// Whether two numbers say the same: one of them may have been through a file of 32 bits.
+fn alike(one: f64, other: f64) -> bool {
+    let single = one as f32;
+    one == other || (single.is_finite() && single == other as f32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +174,8 @@ mod tests {
     #[test]
     fn what_is_said_in_two_ways_is_a_conflict() {
         let found = known(&[(0, 1, 2.0), (0, 1, 2.0), (0, 1, f64::NAN)], 1);
+        assert!(found.conflict.is_none());
+        let found = known(&[(0, 1, f64::from(0.1f32)), (0, 1, 0.1)], 1);
         assert!(found.conflict.is_none());
         let found = known(&[(0, 1, 2.0), (0, 1, 2.5)], 1);
         assert_eq!(found.conflict.map(|pair| pair.map(|entry| entry.value)), Some([2.0, 2.5]));

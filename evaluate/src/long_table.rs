@@ -52,7 +52,7 @@ impl Evaluation {
         }
         if let Some(folds) = &self.folds {
             table.figures(model("folds_mean", ""), &folds.mean);
-            table.figures(model("folds_std", ""), &folds.std);
+            table.figures_of(model("folds_std", ""), &folds.std);
         }
         if let Some(deciles) = &self.deciles {
             for one in &deciles.overall {
@@ -92,6 +92,11 @@ impl LongTable {
 
     fn figures(&mut self, of: Of<'_>, figures: &Figures) {
         self.row(of, "count", Some(figures.count as f64));
+        self.figures_of(of, figures);
+    }
+
+    /// All but how many there are.
+    fn figures_of(&mut self, of: Of<'_>, figures: &Figures) {
         for (name, value) in figures.named() {
             self.row(of, name, value);
         }

@@ -76,9 +76,10 @@ impl TargetOf<'_> {
         series * self.sections.steps.len() as u32 + step
     }
 
-    /// Ours have numbers of 32 bits, whatever the history and text have.
+    /// In columns of 32 bits nothing is finer than those, whatever the history has.
     fn as_kept(&self, value: f64) -> f64 {
-        if self.forecasts.columns.ours { f64::from(value as f32) } else { value }
+        let single = self.forecasts.targets[self.number].single;
+        if single { f64::from(value as f32) } else { value }
     }
 
     /// What is known: the outcomes of the table, and the history. That of a change says what came one step
@@ -196,7 +197,9 @@ impl References {
                 pairs.filter(|(value, outcome)| value.is_nan() && !outcome.is_nan()).count()
             };
             notes.push(match (direction, unknown(&last)) {
-                (Direction::Sign, _) => format!("direction of {name}: its sign; 0 has none"),
+                (Direction::Sign, _) => format!(
+                    "direction of {name}: its sign; 0 has none. Its \"last value\" is no change, a forecast of 0"
+                ),
                 (Direction::Change, 0) => {
                     format!("direction of {name}: of its change since the last known value")
                 }

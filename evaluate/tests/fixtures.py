@@ -181,6 +181,7 @@ def deciles(rows):
         for _, one in of_target.groupby(["step", "fold", "time"]):
             if len(one) < 10:
                 continue
+            one = one.assign(outcome=one.groupby("forecast")["outcome"].transform("mean"))
             place = one["forecast"].rank(method="first") - 1
             tenth = np.floor(place * 10 / len(one)).astype(int)
             times.append(one.groupby(tenth)["outcome"].mean())

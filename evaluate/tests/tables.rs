@@ -81,6 +81,51 @@ fn a_history_says_what_was_before() {
 }
 
 #[test]
+fn large_numbers_keep_their_last_digits() {
+    let text = "s,day,step,target_time,y_forecast,y\na,5,1,6,1000000001,1000000003\n\
+                a,6,1,7,1000000005,1000000004\na,7,1,8,1000000009,1000000005\n";
+    let found = evaluated(text);
+    assert_eq!(found.overall.mse, Some((4.0 + 1.0 + 16.0) / 3.0));
+    assert_eq!((found.naive[0].figures.mae, found.naive[0].unknown), (Some(1.0), 1));
+    assert_eq!(found.overall.directional_accuracy, None, "both that are known rise");
+    let huge = with_history(&text.replace("1000000005,1", "1e49,1"), None).unwrap();
+    assert!(huge.overall.mae.is_some_and(|mae| mae > 1e48));
+}
+
+#[test]
+fn a_history_of_other_series_is_known_of() {
+    let past = |series: &str| format!("day,s,y\n3,{series},4\n4,{series},6\n");
+    let two = format!("{LEVELS}b,5,1,6,11,12\n");
+    let check = |forecasts: &str, series: &str, expected: &[&str]| {
+        let found = with_history(forecasts, Some(&past(series))).unwrap();
+        assert_eq!(found.warnings.len(), expected.len(), "{:?}", found.warnings);
+        for (warning, expected) in found.warnings.iter().zip(expected) {
+            assert!(warning.starts_with(expected), "{warning}");
+        }
+    };
+    check(LEVELS, "a", &[]);
+    check(&two, "z", &["the history has none of the 2 series;"]);
+    check(&two, "b", &["the history has 1 of the 2 series;"]);
+}
+
+#[test]
+fn what_is_not_read_is_warned_of() {
+    let text =
+        LEVELS.replacen("y_forecast,y\n", "y_forecast,y,y_q10\n", 1).replace(",12\n", ",12,1\n");
+    let found = evaluated(&text.replace(",10\n", ",10,1\n").replace(",13\n", ",13,1\n"));
+    let expected = "columns that look like parts of forecasts are not read: y_q10";
+    assert_eq!(found.warnings, [expected]);
+}
+
+#[test]
+fn the_last_value_of_a_change_is_explained() {
+    let found = evaluated("id,date,step,y_return_forecast,y_return\na,1,1,1,5\n");
+    let expected = "Its \"last value\" is no change, a forecast of 0";
+    assert!(found.notes.iter().any(|note| note.contains(expected)), "{:?}", found.notes);
+    assert_eq!(found.naive[0].figures.mae, Some(5.0));
+}
+
+#[test]
 fn what_has_come_in_part_is_judged_when_it_is_asked_for() {
     let text = "s,day,step,target_time,y_forecast,y\na,5,1,6,11,12\na,5,2,7,11,\n";
     let error = with_history(text, None).unwrap_err();

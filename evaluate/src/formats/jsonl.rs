@@ -8,7 +8,7 @@ use arrow::{
     util::display::array_value_to_string,
 };
 use millstream_data::WholeFile;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::{
     collections::HashSet,
@@ -43,8 +43,12 @@ impl<'de> Deserialize<'de> for Object {
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Object, M::Error> {
                 let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
+                let mut known = HashSet::new();
+                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                    if !known.insert(name.clone()) {
+                        return Err(M::Error::custom(format!("it has {name:?} twice")));
+                    }
+                    entries.push((name, value));
                 }
                 Ok(Object(entries))
             }
@@ -186,5 +190,14 @@ mod tests {
         file.rewind().unwrap();
         let error = open(file).err().unwrap().to_string();
         assert!(error.starts_with("line 2: ") && error.contains("an object of a row"), "{error}");
+    }
+
+    #[test]
+    fn a_line_that_says_a_thing_twice_is_named() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"{\"a\": 1}\n{\"a\": 1, \"b\": 2, \"a\": 3}\n").unwrap();
+        file.rewind().unwrap();
+        let error = open(file).err().unwrap().to_string();
+        assert!(error.starts_with("line 2: it has \"a\" twice"), "{error}");
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     cli::{DirectionOf, EvaluateArgs},
     display::Display,
     evaluation_table,
-    messages::{print, print_json},
+    messages::{print_json, print_while_read},
 };
 use millstream::{
     Error, Evaluating,
@@ -45,7 +45,7 @@ pub(crate) fn evaluate(args: &EvaluateArgs) -> Result<(), Error> {
     }
     let display = Display::new(false);
     found.warnings.iter().for_each(|warning| display.warn(warning));
-    print(&evaluation_table::table(&found))?;
+    print_while_read(&evaluation_table::table(&found))?;
     if let Some(path) = &args.output {
         display.say(&format!("all figures are in {}", path.display()));
     }

@@ -35,6 +35,18 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
     written.map_err(|source| Error::new(ErrorKind::Other, CannotPrint { source }))
 }
 
+/// Writes tables for a person, who may have seen enough before the end: `… | head`.
+///
+/// # Errors
+/// When it is not out in full though somebody reads it.
+pub(crate) fn print_while_read(text: &str) -> Result<(), Error> {
+    let mut stdout = stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|source| Error::new(ErrorKind::Other, CannotPrint { source })),
+    }
+}
+
 /// Writes a result as one line of JSON.
 ///
 /// # Errors
