@@ -118,6 +118,16 @@ impl ForecastColumns {
     }
 }
 
+/// Whether a column is called like one that a model or its intervals fill, of whatever target.
+#[must_use]
+pub fn is_said_by_a_model(column: &str) -> bool {
+    let numbered = ["_q", "_lower_", "_upper_"].into_iter().any(|mark| {
+        let number = column.rsplit_once(mark).map(|(_, number)| number);
+        number.is_some_and(|number| number.parse::<f64>().is_ok())
+    });
+    numbered || column.ends_with("_forecast") || column.ends_with("_score")
+}
+
 /// What a table of forecasts holds for a target of kind [`TargetKind::Difference`]: the level that it was
 /// last known to have and the change that is forecast.
 #[must_use]

@@ -59,7 +59,9 @@ pub use crate::{
     checksums::{ChecksumError, Checksums},
     curve::Curve,
     device_batch::{DeviceBatch, DeviceFault, DeviceMemory, DeviceSlot, Place},
-    forecast_columns::{ForecastColumns, IntervalColumns, SameName, TargetColumns, level_after},
+    forecast_columns::{
+        ForecastColumns, IntervalColumns, SameName, TargetColumns, is_said_by_a_model, level_after,
+    },
     heads::{Heads, MEDIAN},
     memory::available_memory,
     name_hints::{column_hint, likeness, list_names, nearest_by, nearest_name},

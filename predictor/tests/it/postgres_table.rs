@@ -44,6 +44,18 @@ fn rows_are_merged_by_their_key() {
     assert_eq!(place.text("SELECT sum(y_forecast) FROM f WHERE model = 'lstm'"), "290");
 }
 
+/// Else an interval of one run would stand beside the forecast of another.
+#[test]
+fn what_is_replaced_leaves_nothing_of_another_forecast_behind() {
+    let place = Place::start();
+    place.write(&forecasts(0..4, 1.0)).unwrap();
+    place.run(r#"ALTER TABLE f ADD "y_lower_0.9" real, ADD a_forecast real, ADD note text"#);
+    place.run("UPDATE f SET \"y_lower_0.9\" = 0.5, a_forecast = 7, note = 'mine'");
+    place.write_as("second", "", &forecasts(0..3, 2.0)).unwrap();
+    let found = "SELECT count(*), count(\"y_lower_0.9\"), count(a_forecast), count(note) FROM f";
+    assert_eq!(place.text(found), "4 1 1 4");
+}
+
 #[test]
 fn the_table_that_is_made_has_these_columns() {
     let place = Place::start();

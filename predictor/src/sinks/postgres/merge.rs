@@ -59,7 +59,8 @@ impl Merge<'_> {
         }
         session.run(&format!("ANALYZE {STAGING}"), "look at the forecasts")?;
         let replaced = self.replaced(session, &table)?;
-        let change = format!("{} {}", self.insert_sql(&table)?, self.conflict_sql());
+        let left_out = shape::left_out(session, self.name, self.columns)?;
+        let change = format!("{} {}", self.insert_sql(&table)?, self.conflict_sql(&left_out));
         self.insert(session, &table, &change)?;
         Ok(replaced)
     }
@@ -115,13 +116,15 @@ impl Merge<'_> {
         ))
     }
 
-    fn conflict_sql(&self) -> String {
+    /// A row that is replaced keeps nothing of what another forecast had said beside it.
+    fn conflict_sql(&self, left_out: &[String]) -> String {
         let others = self.columns.all().filter(|column| !is_key(&column.name));
-        let set = others.map(|column| {
+        let given = others.map(|column| {
             let name = quote_name(&column.name);
             format!("{name} = EXCLUDED.{name}")
         });
-        let set = set.collect::<Vec<_>>().join(", ");
+        let emptied = left_out.iter().map(|name| format!("{} = DEFAULT", quote_name(name)));
+        let set = given.chain(emptied).collect::<Vec<_>>().join(", ");
         format!("ON CONFLICT ({}) DO UPDATE SET {set}", key_sql())
     }
 

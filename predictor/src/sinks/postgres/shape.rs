@@ -6,6 +6,7 @@ use super::{
     columns::{Column, Columns, KEY, key_sql},
     error::PostgresTableError,
 };
+use millstream_data::is_said_by_a_model;
 use millstream_postgres::{WriteSession, quote_name, quote_value};
 use std::collections::BTreeMap;
 
@@ -148,6 +149,21 @@ fn standing(
         Some((name, Standing { kind, needed: is_yes(texts.next()?.as_ref()) }))
     };
     Ok(rows.into_iter().filter_map(column).collect())
+}
+
+/// Columns of the table that hold what a model said, and which these rows say nothing of: beside what
+/// they replace they would be another model's.
+///
+/// # Errors
+/// The server does not tell.
+pub(super) fn left_out(
+    session: &mut WriteSession,
+    name: &TableName,
+    columns: &Columns,
+) -> Result<Vec<String>, PostgresTableError> {
+    let standing = standing(session, &oid(name)?)?;
+    let written = |name: &String| columns.all().any(|column| column.name == *name);
+    Ok(standing.into_keys().filter(|name| is_said_by_a_model(name) && !written(name)).collect())
 }
 
 /// What makes the key unique.
