@@ -4,6 +4,7 @@ use crate::{
     panel_rows::SeriesRows,
     rows::ScaledRows,
     split::{Span, SplitPart},
+    stale,
     windows::WindowShape,
 };
 use std::{num::NonZeroUsize, ops::Range};
@@ -67,6 +68,13 @@ impl<'a> Known<'a> {
         own.partition_point(|&other| other < time || inclusive && other == time)
     }
 
+    /// Whether the data end so long before this time that no row after them is one of then: the next comes
+    /// after a gap as long as those of late, or before.
+    pub(crate) fn end_well_before(&self, from: i64) -> bool {
+        let gap = stale::longest_gap(self).unwrap_or(0);
+        self.span().is_none_or(|(_, last)| from.saturating_sub(last) > gap)
+    }
+
     /// Those whose outcomes lie in a part, or may come to lie there.
     pub(crate) fn that_forecast(&self, shape: WindowShape, part: &SplitPart) -> Vec<Ends> {
         let Span { from, until } = part.span;
@@ -116,5 +124,25 @@ impl<'a> Known<'a> {
     fn of(&self, part: &SplitPart, rows: impl Fn(&SeriesRows) -> Range<usize>) -> Vec<Ends> {
         let series = self.series.iter().filter(|series| part.has_series(series.code));
         series.map(|series| Ends { series: *series, rows: rows(series) }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_end_well_before_a_time_after_a_gap_longer_than_any() {
+        let times: Vec<i64> = [1, 2, 5, 6, 7].into_iter().chain([1, 2, 5, 6]).collect();
+        let series = [(0, 0..5), (1, 5..9)].map(|(code, rows)| SeriesRows {
+            code,
+            start: rows.start,
+            end: rows.end,
+        });
+        let known = Known::of_times(&times, series.to_vec());
+        for (from, expected) in [(i64::MIN, false), (3, false), (8, false), (10, false), (11, true)]
+        {
+            assert_eq!(known.end_well_before(from), expected, "{from}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     beyond_fit::beyond_fit,
     error::NormalizeError,
     forecast_ends::{Ends, Known},
+    hindsight::Hindsight,
     moments::is_known,
     panel_rows::PanelRows,
     purpose::{ForecastTimes, PredictPurpose},
@@ -105,11 +106,25 @@ impl Forecasts<'_> {
         let borders = self.borders()?;
         let (chosen, mut warnings) = self.chosen(&borders)?;
         let names = &self.panel.schema().series;
+        let hindsight = Hindsight {
+            times: *times,
+            as_of: *as_of,
+            intervals: self.asked.calibrate,
+            train: self.asked.schema.train_part.as_ref(),
+            validation: self.asked.schema.validation_part.as_ref(),
+        };
+        warnings.extend(hindsight.warnings(|time| self.panel.schema().format_time(time)));
         warnings.extend(without_value(self.panel, scaling));
         warnings.extend(without_own_scale(scaling, names, &chosen));
         let known = Known::new(rows, *as_of);
         let part = SplitPart::series(borders.span, chosen);
         let ends = match *times {
+            // Data that end before the part have none of its windows, but may go on into it.
+            ForecastTimes::TestPart | ForecastTimes::ValidationPart | ForecastTimes::TrainPart
+                if known.end_well_before(part.span.from) =>
+            {
+                Vec::new()
+            }
             ForecastTimes::TestPart | ForecastTimes::ValidationPart | ForecastTimes::TrainPart => {
                 known.that_forecast(shape, &part)
             }

@@ -60,6 +60,7 @@ mod fit;
 mod folds;
 mod forecast_ends;
 mod forecasts;
+mod hindsight;
 mod huge_pages;
 mod labels;
 mod limit;

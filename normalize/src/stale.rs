@@ -73,6 +73,11 @@ pub(crate) fn behind_the_present(
     })
 }
 
+/// The longest time without a row of late.
+pub(crate) fn longest_gap(known: &Known<'_>) -> Option<i64> {
+    gaps(&recent_times(known)).into_iter().max()
+}
+
 /// The last distinct times that any series has, in order.
 fn recent_times(known: &Known<'_>) -> Vec<i64> {
     let mut recent: Vec<i64> = Vec::new();
